@@ -15,6 +15,8 @@ from spinney.deployment.questions import (
     AuditAsk,
     AuditReply,
     DerivedAsk,
+    FindingsAsk,
+    FindingsReply,
     Judged,
     ModelAsk,
     ModelReply,
@@ -158,8 +160,9 @@ def sent_messages():
     grown = horizontal_forest.train(connect(parties()), plain)
     judges = {name: explaining.Party(table) for name, table in tables.items()}
     explaining.explain(connect(judges), explaining.question_of(grown.model))
-    comparing = {name: table_fit.Party(table) for name, table in tables.items()}
-    table_fit.ask_sums(connect(comparing), grown.model.schema)
+    comparing = {name: table_fit.Party(table, bytes(32)) for name, table in tables.items()}
+    told = table_fit.ask_sums(connect(comparing))
+    next(iter(comparing.values())).compare(told, len(comparing))
     evaluators = {
         n: private_evaluation.Party(t, Ledger.in_memory(n), n_parties=3) for n, t in tables.items()
     }
@@ -203,6 +206,7 @@ def sent_messages():
     site.ask(WithdrawAsk())
     site.ask(DerivedAsk("a digest", verified.opened, terms))
     site.ask(OutcomeAsk(with_model=True))
+    site.ask(FindingsAsk(verified.opened))
     return noted
 
 
@@ -213,6 +217,8 @@ class Willing:
         if isinstance(ask, OutcomeAsk):
             judged = Judged("all parties", "training", 60, (("accuracy", 0.5),))
             return OutcomeReply(Deflated(b"a model"), (("Facts", "counts"),), (judged,), 0.5, ())
+        if isinstance(ask, FindingsAsk):
+            return FindingsReply((table_fit.Standout("age", 0.5, "another unit?"),))
         if isinstance(ask, AuditAsk):
             return AuditReply(waits=False, refused=True, reason="the smallest leaf is too small")
         if isinstance(ask, WithdrawAsk):

@@ -104,6 +104,7 @@ ARRAYS = {
     ("Binning", "has_missing"): np.bool_,
     ("QualityAsk", "class_weight"): np.float64,
     ("FitAsk", "edges"): np.float32,
+    ("PlacesAsk", "edges"): np.float32,
     ("ExplainAsk", "model"): np.uint8,
     ("ExplainAsk", "shuffled"): np.int64,
     ("ExplainAsk", "tree_counts"): np.int64,

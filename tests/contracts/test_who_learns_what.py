@@ -58,6 +58,7 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
         "explanation",
         "summed over parties, a confusion matrix (or four sums of errors)",
     ),
+    "PlacesAsk": ("table_fit", "about where numbers lie"),
     "FitAsk": ("table_fit", "how many rows of each class are"),
     "EvaluationAsk": ("private_evaluation", "histograms of scores by class, with noise"),
     "MeetAsk": (
@@ -130,6 +131,7 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
         "deployment.questions",
         "learns the model that all parties have, and its quality",
     ),
+    "FindingsAsk": ("deployment.questions", "which columns stand out at which party"),
     "NoisyScoresAsk": ("genetic_tree.noisy", "learns counts with noise"),
     "KeyAsk": ("secure_sums.roster", "the parties' public keys, signatures and certificates"),
     "RosterAsk": ("secure_sums.roster", "the parties' public keys, signatures and certificates"),

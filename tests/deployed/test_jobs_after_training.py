@@ -124,3 +124,40 @@ def test_rows_are_predicted_by_three_parties_and_the_label_party_gets_the_result
     held = {one.party: one.columns for one in load_report(running.root / "lead" / "whole").holders}
     assert set(held[by_columns.LABEL_PARTY]) <= {"age", "balance"}
     assert held["lakeside"]
+
+
+def test_settings_are_tuned_by_real_parties_and_every_job_leaves_a_fold_out(running):
+    wide.write_tables(running, 300)
+    path = wide.write_job(running, "tuned", n_estimators=3)
+    asked = ("--try", "max_depth=1,4", "--folds", "2", "--kit", "kit", "--json")
+    said = running.spinney("tune", str(path), *asked, folder="lead").stdout
+    found = json.loads(said)
+    assert found["score"] == "accuracy"
+    assert found["best"]["max_depth"] in (1, 4)
+    assert found["n_trainings"] >= 6
+    assert found["bytes_up"] > 0
+    jobs = json.loads(running.job("list", "--json").stdout)
+    tuning = [one for one in jobs if one["name"].startswith("tuned-tune-")]
+    assert {one["kind"] for one in tuning} == {"train", "evaluate"}
+    judged = [one["message"] for one in tuning if one["kind"] == "evaluate"]
+    held = {message.split(" over ")[1] for message in judged}  # the same two folds every time
+    assert len(held) == 2
+    assert sum(int(one.split()[0]) for one in held) == 300 * len(FIVE)
+
+
+def test_settings_of_a_job_with_noise_are_tuned_within_a_budget_that_ledgers_keep(running):
+    wide.write_tables(running, 600)
+    for name in FIVE:
+        wide.write_party(running, name, "epsilon_per_job = 4\nepsilon_total = 200")
+    path = wide.write_job(running, "noisy", 'protocol = "private_forest"', epsilon=1, n_rows=3000)
+    refused = running.spinney("tune", str(path), "--kit", "kit", folder="lead", check=False)
+    assert "Say what the whole search may cost" in refused.stderr
+    asked = ("--epsilon", "12", "--try", "max_depth=1,4", "--kit", "kit")
+    told = running.spinney("tune", str(path), *asked, folder="lead").stdout
+    assert "AUC on one fold" in told
+    assert "All of it cost epsilon 12, besides what the job costs." in told
+    jobs = json.loads(running.job("list", "--json").stdout)
+    ours = [one for one in jobs if one["name"].startswith("noisy-tune-")]
+    assert len(ours) == 6  # three trainings and three scores, of epsilon 2 each
+    spent = running.spinney("ledger", "show", "ledger.db", folder="west").stdout
+    assert "noisy-tune-" in spent

@@ -238,11 +238,24 @@ def job_propose(path: JobFile, *, kit: Kit = _KIT, as_json: Json = False) -> Non
 
 @job.command("check")
 @reporting
-def job_check(path: JobFile, *, as_json: Json = False) -> None:
-    """Compare the tables of a job's simulated parties: units, codes, shifts, constants."""
-    from spinney.simulation.table_fit import check_fit  # noqa: PLC0415
+def job_check(
+    path: JobFile,
+    *,
+    kit: Annotated[
+        Path | None,
+        typer.Option("--kit", help="Your start kit: asks a federation, not simulated parties."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare the parties' tables before a job: units, codes, shifts, constants."""
+    if kit is None:
+        from spinney.simulation.table_fit import check_fit  # noqa: PLC0415
 
-    found = check_fit(path)
+        found = check_fit(path)
+    else:
+        from spinney.deployment import client as jobs  # noqa: PLC0415
+
+        found = jobs.check(path, kit, _teller())
     typer.echo(found.to_json() if as_json else str(found))
 
 

@@ -41,6 +41,7 @@ def export_model(
     writes the tree of `party`.
     """
     form = _form_of(target, form)
+    _require_new(target)
     file = file_in(source, MODEL)
     if file.name == CANDIDATE or (not file.is_file() and file.with_name(CANDIDATE).is_file()):
         raise PolicyError(
@@ -80,6 +81,13 @@ def export_model(
     if report is not None:
         _note_export(source, whole, report, f"{_what_left(whole, target, form)}: {_told(done)}")
     return done
+
+
+def _require_new(target: Path) -> None:
+    if target.exists():
+        raise SettingError(
+            f"{str(target)!r} exists, and Spinney overwrites nothing. Name another file."
+        )
 
 
 def _form_of(target: Path, given: str | None) -> str:
@@ -128,6 +136,7 @@ def predict_file(
     text = StringIO()
     n_rows = _predict(source, table, text, unknown)
     if out is not None:
+        _require_new(out)
         write_whole(out, text.getvalue().encode())
     return text.getvalue(), n_rows
 

@@ -178,7 +178,7 @@ def simulate(
 @reporting
 def check(
     ending: Ending,
-    table: Annotated[Path, typer.Argument(help="A CSV (or .csv.gz), Parquet or database file.")],
+    table: Annotated[Path, typer.Argument(help="A CSV (.gz, .zst), Parquet or database file.")],
     *,
     label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     task: Annotated[
@@ -208,13 +208,21 @@ def check(
 @app.command()
 @reporting
 def tune(
-    job: Annotated[Path, typer.Argument(help="The job file of a simulation.")],
+    job: Annotated[Path, typer.Argument(help="The job file, TOML.")],
     *,
     tries: Annotated[
         list[str] | None,
         typer.Option("--try", help="A setting and its values, max_depth=4,8; repeat it."),
     ] = None,
     folds: Annotated[int, typer.Option(help="How many folds the rows are divided into.")] = 3,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="For a job with noise: what the whole search may cost."),
+    ] = None,
+    kit: Annotated[
+        Path | None,
+        typer.Option("--kit", help="Your start kit: asks a federation, not simulated parties."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Search a job's settings by cross-validation over all parties' rows; writes nothing."""
@@ -224,7 +232,7 @@ def tune(
         stages.begin("trying settings")
         from spinney.cli.tunes import tune_job  # noqa: PLC0415
 
-        found = tune_job(job, tries or (), folds)
+        found = tune_job(job, tries or (), folds, epsilon, kit)
     typer.echo(found.to_json() if as_json else str(found))
 
 

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from spinney.jobs.registry import spec_of
 from spinney.report.render import size
-from spinney.report.verdicts import NOTHING_TO_JOIN, number, word_of
+from spinney.report.verdicts import NOT_SCORED, NOTHING_TO_JOIN, number, word_of
 from spinney.report.words import some
 from spinney.simulation.outcome import Outcome
 
@@ -72,6 +72,8 @@ def joining(outcome: Outcome) -> str:
     if len(outcome.parties) == 1:
         return NOTHING_TO_JOIN
     lines = [one.in_words() for one in outcome.joining]
+    if not lines and not any(party.federated for party in outcome.parties):
+        return NOT_SCORED
     if not lines:
         return "No party could train and score a forest alone, so there is nothing to compare with."
     return "\n".join(lines)

@@ -6,12 +6,25 @@ from pathlib import Path
 from typing import Any
 
 from spinney.errors import SettingError
-from spinney.simulation.tuning import Tuned, tune
+from spinney.jobs.tuning import Tuned
 
 
-def tune_job(job: Path, tries: Sequence[str], n_folds: int) -> Tuned:
+def tune_job(
+    job: Path,
+    tries: Sequence[str],
+    n_folds: int,
+    epsilon: float | None,
+    kit: Path | None,
+) -> Tuned:
     """Tune a job, over the values that the command line names or over those of its protocol."""
-    return tune(job, dict(map(_parsed, tries)) or None, n_folds)
+    grid = dict(map(_parsed, tries)) or None
+    if kit is None:
+        from spinney.simulation.tuning import tune  # noqa: PLC0415
+
+        return tune(job, grid, n_folds, epsilon)
+    from spinney.deployment.tuning import tune_deployed  # noqa: PLC0415
+
+    return tune_deployed(job, kit, grid, n_folds, epsilon)
 
 
 def _parsed(text: str) -> tuple[str, list[Any]]:

@@ -21,6 +21,7 @@ from spinney.deployment.job import (
     TRAIN,
     Agreed,
     agreement_of,
+    check_of,
     evaluation_of,
     prediction_of,
     words_signed,
@@ -30,6 +31,7 @@ from spinney.files import write_whole
 from spinney.jobs.file import JobConfig, load_job
 from spinney.report.file_names import RUN_FILES, RUNS
 from spinney.report.run_folder import free_folder, require_no_run
+from spinney.report.table_fit import TableFit
 from spinney.transport.remote import calling, kits
 from spinney.transport.remote.calling import Session
 from spinney.transport.remote.certificates import LEAD, MEMBER, holder_of
@@ -66,6 +68,26 @@ def start(path: Path, kit: Path) -> str:
     job = agreement_of(load_job(path, deployed=True))
     with session(kit) as opened:
         return _submitted(opened, kit, job)
+
+
+def check(path: Path, kit: Path, tell: Tell) -> TableFit:
+    """Let the parties of a job compare their tables; return what they find."""
+    job = check_of(load_job(path, deployed=True))
+    with session(kit) as opened:
+        status = _followed(opened, _submitted(opened, kit, job), tell)
+    if status.state != FINISHED or status.fit is None:
+        raise PolicyError(f"The tables could not be compared: {status.message}")
+    return status.fit
+
+
+def run_job(job: Agreed, kit: Path, folder: Path) -> Status:
+    """Run a job to its end and download its result into a new folder; raise if it fails."""
+    with session(kit) as opened:
+        status = _followed(opened, _submitted(opened, kit, job), lambda _: None)
+        if status.state != FINISHED:
+            raise PolicyError(f"The job {job.name!r} ended: {status.message}")
+        _unpacked(opened.request(Fetch(status.run), seconds=_FETCH_SECONDS), folder, status.name)
+    return status
 
 
 def evaluate(run: str, path: Path, kit: Path) -> str:

@@ -34,8 +34,9 @@ JOB_LIMIT = 1 << 20
 
 RUN_ID = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 TRAIN, PROPOSE, EVALUATE, PREDICT = "train", "propose", "evaluate", "predict"
+CHECK = "check"
 _LONGEST_NAME = 64
-_KINDS = (TRAIN, PROPOSE, EVALUATE, PREDICT)
+_KINDS = (TRAIN, PROPOSE, EVALUATE, PREDICT, CHECK)
 _MODEL = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
 
 
@@ -60,9 +61,11 @@ def words_signed(run: str, job: bytes) -> bytes:
 class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job as proposed to its parties.
 
-    `kind` is "train", "evaluate", "predict", or "propose", which only asks for yes or no; the
-    digest excludes it. `model` is the digest of the model to evaluate, or the run to predict with.
-    `evaluation` says that an evaluation carries noise, and what it costs.
+    `kind` is "train", "evaluate", "predict", "check", which compares tables, or "propose", which
+    only asks for yes or no; the digest excludes it. `model` is the digest of the model to evaluate,
+    or the run to predict with.
+    `evaluation` says that an evaluation carries noise, and what it costs. `fold` is a fold of the
+    rows and how many there are: a training leaves its rows out, an evaluation uses only them.
     """
 
     kind: str
@@ -78,6 +81,7 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     model: str = ""
     release: Hardening = Hardening()  # the most that an exported model may show
     evaluation: EvaluationConfig | None = None
+    fold: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -99,8 +103,7 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             self.kind == PREDICT
         ):
             raise SettingError("Models over rows are evaluated, and those over columns predict.")
-        if self.evaluation is not None:
-            self._require_evaluable()
+        self._require_possible()
         JobConfig(name=self.name, protocol=self.protocol, task=self.task)  # checks them
         # In the order of the protocol's fields, so that the digest does not depend on the writer.
         ordered = msgspec.to_builtins(self.given)
@@ -110,6 +113,15 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 "A private job needs all its parties until the end, because a party that leaves "
                 "takes its noise with it. Drop quorum from [job]."
             )
+
+    def _require_possible(self) -> None:
+        """Raise unless a job of this kind can be what the job says."""
+        if self.evaluation is not None:
+            self._require_evaluable()
+        if self.kind == CHECK:
+            self._require_comparable()
+        if self.fold is not None:
+            self._require_folds(*self.fold)
 
     def _require_evaluable(self) -> None:
         """Raise unless the job can evaluate with noise."""
@@ -124,11 +136,35 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 "evaluation on these. Drop [evaluation] to evaluate exactly, or train with epsilon."
             )
 
+    def _require_folds(self, fold: int, n_folds: int) -> None:
+        """Raise unless the rows can be divided into folds."""
+        if self.spec.divides == "columns" or self.held_out or not 0 <= fold < n_folds <= 20:
+            raise SettingError(
+                "Only the rows of a job over rows are divided, into 20 folds at most, and none are "
+                "held out besides."
+            )
+
+    def _require_comparable(self) -> None:
+        """Raise unless the parties' tables can be compared."""
+        if self.spec.divides == "columns":
+            raise SettingError(
+                "The parties of this job hold different columns, so there is nothing to compare. "
+                "'spinney job check' is for jobs over rows."
+            )
+        if self.protocol_settings().privacy is not None:
+            raise SettingError(
+                "This job adds noise, and the comparison of tables adds none: its counts are only "
+                "rounded. Each party can check its own table: spinney party check."
+            )
+        if not 2 <= len(self.parties) == self.quorum:
+            raise SettingError("A comparison of tables needs two parties, and all of them.")
+
     def to_bytes(self) -> bytes:
-        """Return the job as JSON, without `evaluation` if there is none: so it always was."""
+        """Return the job as JSON, without what it does not have: so it always was."""
         said = msgspec.to_builtins(self)
-        if self.evaluation is None:
-            del said["evaluation"]
+        for name in ("evaluation", "fold"):
+            if said[name] is None:
+                del said[name]
         data = msgspec.json.encode(said)  # not sorted: the order of columns matters
         if len(data) > JOB_LIMIT:
             raise SettingError(f"A job may have at most {JOB_LIMIT} bytes; got {len(data)}.")
@@ -164,13 +200,13 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def is_exact(self) -> bool:
-        """Whether the job adds no noise; prediction never adds any."""
+        """Whether the job adds no noise; predictions and comparisons never add any."""
         return self.privacy is None
 
     @property
     def privacy(self) -> PrivacySettings | None:
         """What the job spends, and how it adds noise; None if it adds none."""
-        if self.kind == PREDICT or (self.kind == EVALUATE and self.evaluation is None):
+        if self.kind in (PREDICT, CHECK) or (self.kind == EVALUATE and self.evaluation is None):
             return None
         settings: PrivacySettings | None = self.settings_asked().privacy
         return settings
@@ -185,12 +221,16 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def is_verified(self) -> bool:
         """Whether parties derive the job's questions and check its sums; alone, nobody can."""
+        if self.kind == CHECK:
+            return True
         is_training = self.kind in (TRAIN, PROPOSE) and len(self.parties) > 1
         return is_training and self.spec.is_verified(self.protocol_settings())
 
     @property
     def is_blind(self) -> bool:
         """Whether only the parties see the job's sums."""
+        if self.kind == CHECK:
+            return True
         settings = self.protocol_settings()
         return self.is_verified and is_blind(self.spec, self.given, settings, len(self.parties))
 
@@ -199,6 +239,8 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Whether sums are masked: because the job says so, or because parties share the noise."""
         if self.evaluation is not None:
             return self.privacy is not None and self.privacy.in_shares
+        if self.kind == CHECK:
+            return True
         return is_masked(self.given, self.protocol_settings())
 
     def honest_among(self, n_present: int) -> int:
@@ -244,7 +286,11 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 def evaluation_of(job: JobFile, model: str) -> Agreed:
     """Return the job that evaluates the model trained with a job file; with noise if it says so."""
-    trained = agreement_of(job)
+    return evaluation_after(agreement_of(job), model, job.evaluation)
+
+
+def evaluation_after(trained: Agreed, model: str, evaluation: EvaluationConfig | None) -> Agreed:
+    """Return the job that evaluates the model of a training, on its held-out rows or its fold."""
     if trained.spec.leaves == "own models":
         raise SettingError(
             "In this job every party has its own tree, so there is no common model to evaluate. "
@@ -256,17 +302,32 @@ def evaluation_of(job: JobFile, model: str) -> Agreed:
             "score on held-out rows."
         )
     name = f"{trained.name}-evaluation"
-    if job.evaluation is None:
+    if evaluation is None:
         return msgspec.structs.replace(trained, kind=EVALUATE, name=name, model=model)
     # Another price or another model is another job, so that a party can accept both.
-    asked = sha256(model.encode() + msgspec.json.encode(job.evaluation)).hexdigest()
+    asked = sha256(model.encode() + msgspec.json.encode(evaluation)).hexdigest()
     return msgspec.structs.replace(
         trained,
         kind=EVALUATE,
         name=f"{name}-{asked[:8]}",
         model=model,
-        evaluation=job.evaluation,
+        evaluation=evaluation,
         quorum=len(trained.parties),
+    )
+
+
+def fold_of_job(job: JobFile, fold: int, n_folds: int) -> Agreed:
+    """Return the training of a job on all rows but those of a fold; each is a job of its own."""
+    trained = msgspec.structs.replace(agreement_of(job), held_out=0.0, fold=(fold, n_folds))
+    name = f"{trained.name[:40]}-tune-{trained.digest[:12]}"
+    return msgspec.structs.replace(trained, name=name)
+
+
+def check_of(job: JobFile) -> Agreed:
+    """Return the job that compares the parties' tables before they train a job file's model."""
+    trained = agreement_of(job)
+    return msgspec.structs.replace(
+        trained, kind=CHECK, name=f"{trained.name}-check", quorum=len(trained.parties)
     )
 
 

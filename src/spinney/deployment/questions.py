@@ -1,13 +1,15 @@
 """Questions before and after a protocol: whether a party takes part, and how the model leaves.
 
 **Who learns what.** The coordinator learns whether a party takes part, or the rule by which it
-refuses. At the end it learns on which terms each party lets the model leave, and hands it out on
-the strictest of them. Of parties that audit models it first learns whether this one passes; if one
-does not, all are asked to erase what they keep of it, and nobody is handed it. It sends each party
-the released model, or, where parties derive the model themselves, what the last step came to, and
-each party hardens what it derived; it learns that the party has kept the model, and its digest. So
-every party, and the lead, learn the released model. A blind coordinator then asks one party for it,
-and learns the model that all parties have, and its quality.
+refuses. Of a comparison of tables it learns which columns stand out at which party, how far, in
+which way, and the share of missing values there. At the end of a training it learns on which terms
+each party lets the model leave, and hands it out on the strictest of them. Of parties that audit
+models it first learns whether this one passes; if one does not, all are asked to erase what they
+keep of it, and nobody is handed it. It sends each party the released model, or, where parties
+derive the model themselves, what the last step came to, and each party hardens what it derived; it
+learns that the party has kept the model, and its digest. So every party, and the lead, learn the
+released model. A blind coordinator then asks one party for it, and learns the model that all
+parties have, and its quality.
 
 **Who never learns what.** Who is handed the released model does not learn what was closed or
 rounded away. But parties that derive a model have seen its sums, and so has a coordinator that is
@@ -19,6 +21,7 @@ from typing import Any, ClassVar, Final, Self
 import msgspec
 
 from spinney.protocols.release_terms import Hardening
+from spinney.protocols.table_fit import Standout
 from spinney.protocols.training import PartyClaim
 from spinney.protocols.verified.messages import Opened
 from spinney.transport.channel import Ask
@@ -175,3 +178,22 @@ class OutcomeAsk(Ask[OutcomeReply]):
         "the model that all parties have, as released, and its quality over all of them"
     )
     reply_type: ClassVar[type[Any]] = OutcomeReply
+
+
+@message
+class FindingsReply:
+    """The columns in which the party is unlike the others."""
+
+    found: tuple[Standout, ...]
+
+
+@message
+class FindingsAsk(Ask[FindingsReply]):
+    """In which columns is your table unlike the others'? (Asked when tables are compared.)"""
+
+    before: tuple[Opened, ...]  # what the last steps came to
+    reveals: ClassVar[str] = (
+        "which columns stand out at the party, how far, in which way, and its share of missing "
+        "values there"
+    )
+    reply_type: ClassVar[type[Any]] = FindingsReply

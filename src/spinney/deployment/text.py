@@ -9,13 +9,18 @@ from typing import Any, Final
 from spinney.deployment.client import Proposal
 from spinney.deployment.condition import in_utc, in_words
 from spinney.deployment.coordinator.runs import FINISHED, PAUSED, RUNNING, Status
-from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, TRAIN
+from spinney.deployment.job import CHECK, EVALUATE, PREDICT, PROPOSE, TRAIN
 from spinney.deployment.party.progress import progress_in
 from spinney.report.file_names import MODEL
 from spinney.report.words import some
 from spinney.typing import step_under_way
 
-_KINDS: Final = {PROPOSE: "proposal", EVALUATE: "evaluation", PREDICT: "prediction"}
+_KINDS: Final = {
+    PROPOSE: "proposal",
+    EVALUATE: "evaluation",
+    PREDICT: "prediction",
+    CHECK: "comparison of tables",
+}
 
 
 def printable(text: str, most: int = 1000) -> str:
@@ -85,6 +90,7 @@ def page_of(status: Status) -> str:
         "answered": ", ".join(status.answered) if status.state == RUNNING else "",
         "message": status.message,
         "answers": "\n".join(_answer(*one) for one in status.answers.items()),
+        "found": "" if status.fit is None else str(status.fit),
         "to go on": f"spinney job resume {status.run[:8]} JOB.toml" * (status.state == PAUSED),
     }
     if status.begun:

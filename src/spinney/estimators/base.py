@@ -305,3 +305,15 @@ def print_progress(phase: str, done: int, total: int) -> None:
     """Print progress as lines."""
     step = f" {done}/{total}" if total > 0 else f" {done}" if done else ""
     print(f"spinney: {phase}{step}", file=sys.stderr)  # noqa: T201  verbose
+
+
+def refuse_others(estimator: ForestEstimator, others: Mapping[str, Any]) -> None:
+    """Raise if `fit` was given what this estimator does not take; name the estimator and why."""
+    for name in others:
+        own = type(estimator).__name__
+        if name == "sample_weight":
+            raise SettingError(
+                f"{own} takes no sample_weight: it counts every row once. Horizontal forests, "
+                "extra trees and boosting without noise take weights; drop it, or use one of them."
+            )
+        raise SettingError(f"{own}.fit takes no argument {name!r}. Drop it.")

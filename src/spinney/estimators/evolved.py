@@ -1,13 +1,14 @@
 """The base of `GeneticTreeClassifier` and `GeneticTreeRegressor`: fitting, one tree per party."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from uuid import uuid4
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from spinney.errors import SettingError, TableError
+from spinney.estimators.base import refuse_others
 from spinney.estimators.inputs import check_features
 from spinney.estimators.over_rows import RowsEstimator
 from spinney.privacy.ledger import Ledger
@@ -71,6 +72,11 @@ class EvolvedTrees(RowsEstimator):
 
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"party": False}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"party": False}
+
+    def fit(self, X: Any, y: Any, party: Any = None, **others: Any) -> Self:
+        """Evolve the trees; see `RowsEstimator.fit`. An error says why it takes nothing else."""
+        refuse_others(self, others)
+        return super().fit(X, y, party)
 
     @property
     def _is_private(self) -> bool:

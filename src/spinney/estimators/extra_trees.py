@@ -131,6 +131,9 @@ class ExtraTreesClassifier(PredictsClasses, _ExtraTrees):
     honest
         The number of parties that secure sums trust to keep their secrets; by default half of
         them, rounded up.
+    baselines
+        Whether `fit` also trains the pooled model and each party's own, without noise, for
+        `compare`.
     verbose
         Print progress.
 
@@ -184,6 +187,7 @@ class ExtraTreesClassifier(PredictsClasses, _ExtraTrees):
         secure_sum: bool = False,
         message_limit: int = 256 << 20,
         honest: int | None = None,
+        baselines: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -232,6 +236,7 @@ class ExtraTreesRegressor(PredictsNumbers, _ExtraTrees):
         secure_sum: bool = False,
         message_limit: int = 256 << 20,
         honest: int | None = None,
+        baselines: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,

@@ -123,6 +123,12 @@ class _HorizontalBoosting(BoostedEstimator, RowsEstimator):
         so_far = self._before()
         return SPEC if so_far is None else SPEC.after(so_far)
 
+    def _compare(self, tables: dict[str, MemoryTable], spec: Spec[Any], settings: Any) -> None:
+        from spinney.protocols.horizontal_boosting import SPEC  # noqa: PLC0415  loads numba
+
+        del spec  # a warm start goes on from this model; the others begin anew
+        super()._compare(tables, SPEC, settings)
+
     @property
     def _is_private(self) -> bool:
         return False
@@ -187,6 +193,8 @@ class HorizontalBoostingClassifier(StagedClasses, PredictsClasses, _HorizontalBo
         Whether `fit` adds trees, up to `max_iter` in all, to those of the fit before, on the same
         rows. The result is that of one fit with as many trees, bit for bit.
     categorical_features, unknown_categories, schema, secure_sum, message_limit, honest, \
+    baselines
+        Whether `fit` also trains the pooled model and each party's own, for `compare`.
     random_state, n_jobs, verbose
         As in `HorizontalForestClassifier`.
 
@@ -239,6 +247,7 @@ class HorizontalBoostingClassifier(StagedClasses, PredictsClasses, _HorizontalBo
         message_limit: int = 256 << 20,
         honest: int | None = None,
         warm_start: bool = False,
+        baselines: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -286,6 +295,7 @@ class HorizontalBoostingRegressor(StagedNumbers, PredictsNumbers, _HorizontalBoo
         message_limit: int = 256 << 20,
         honest: int | None = None,
         warm_start: bool = False,
+        baselines: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,

@@ -125,6 +125,9 @@ class HorizontalForestClassifier(PredictsClasses, _HorizontalForest):
         The probability that a row is in a tree's sample.
     leaf_share
         The share of a tree's budget that pays for counting its leaves once more at the end.
+    baselines
+        Whether `fit` also trains the pooled model and each party's own, without noise, for
+        `compare`.
     verbose
         Print progress.
 
@@ -177,6 +180,7 @@ class HorizontalForestClassifier(PredictsClasses, _HorizontalForest):
         tree_rows: TreeRows = "disjoint",
         sample_rate: float = 0.5,
         leaf_share: float = 0.25,
+        baselines: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -224,6 +228,7 @@ class HorizontalForestRegressor(PredictsNumbers, _HorizontalForest):
         tree_rows: TreeRows = "disjoint",
         sample_rate: float = 0.5,
         leaf_share: float = 0.25,
+        baselines: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,

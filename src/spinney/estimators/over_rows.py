@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from spinney.estimators.base import (
-    ForestEstimator,
     classes_like,
     print_progress,
     require_classes,
 )
+from spinney.estimators.comparing import Compares
 from spinney.estimators.evaluating import Evaluates
 from spinney.estimators.inputs import FitInput, deal_tables, fit_input, warn_of_leaks
 from spinney.estimators.private import is_private, ledgers_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spinney.tables.outside import Outside
 
 
-class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
+class RowsEstimator(Evaluates, Compares, metaclass=ABCMeta):
     """Validate, deal out to parties, train, report."""
 
     @abstractmethod
@@ -49,9 +49,6 @@ class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
     def _pays(self, settings: Any) -> bool:
         """Return whether parties need a ledger."""
         return settings.privacy is not None
-
-    def _compare(self, tables: dict[str, MemoryTable]) -> None:
-        """Train the models to compare with."""
 
     @property
     @abstractmethod
@@ -227,5 +224,5 @@ class RowsEstimator(Evaluates, ForestEstimator, metaclass=ABCMeta):
         if getattr(self, "oob_score", False):
             self.oob_score_ = training.score
             self._judge_out_of_bag(given.table)
-        self._compare(tables)
+        self._compare(tables, self._spec, settings)
         return self

@@ -1,9 +1,8 @@
-"""The base of the private estimators: budget, secure sums, baselines, and readable trees."""
+"""The base of the private estimators: budget, secure sums, and readable trees."""
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
@@ -11,35 +10,25 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError, SpinneyWarning
 from spinney.estimators.at_home import FitsAtHome
+from spinney.estimators.base import refuse_others
 from spinney.privacy.budget import probability
-from spinney.protocols import horizontal_forest
 from spinney.protocols.accounts.settings import delta_text
-from spinney.protocols.model import ForestModel
 from spinney.protocols.settings import (
-    ForestSettings,
     PrivacySettings,
     as_text,
     require_honest_masks,
 )
 from spinney.report.tree_picture import tree_svg
 from spinney.report.tree_text import tree_text
-from spinney.tables.table import MemoryTable
-from spinney.transport.in_process import InProcess
-
-
-def _exact(
-    tables: dict[str, MemoryTable], settings: ForestSettings, n_jobs: int | None
-) -> ForestModel | None:
-    """Return a model without noise; None if all rows have the same class."""
-    targets = [t.target if t.rows is None else t.target[t.rows] for t in tables.values()]
-    if np.unique(np.concatenate(targets)).size < 2:
-        return None
-    parties = {n: horizontal_forest.Party(t, n_jobs=n_jobs) for n, t in tables.items()}
-    return horizontal_forest.train(InProcess(parties), settings, n_jobs=n_jobs).model
 
 
 class PrivateRowsEstimator(FitsAtHome):
     """Train within a privacy budget."""
+
+    def fit(self, X: Any, y: Any, party: Any = None, **others: Any) -> Self:
+        """Grow the model; see `RowsEstimator.fit`. An error says why it takes nothing else."""
+        refuse_others(self, others)
+        return super().fit(X, y, party)
 
     @property
     def _is_private(self) -> bool:
@@ -103,42 +92,3 @@ class PrivateRowsEstimator(FitsAtHome):
         if tags.classifier_tags is not None:
             tags.classifier_tags.poor_score = True  # on the small tables of the checks
         return tags
-
-
-class PrivateEstimator(PrivateRowsEstimator):
-    """Train within a privacy budget, and compare with models without noise on request."""
-
-    @abstractmethod
-    def _baseline(self) -> ForestSettings:
-        """Return the settings of the same model without privacy."""
-
-    def _compare(self, tables: dict[str, MemoryTable]) -> None:
-        """Train the pooled model and each party's own model, if requested."""
-        self.__dict__.pop("baselines_", None)
-        if not self.baselines:
-            return
-        settings = self._baseline()
-        pooled = _exact(tables, settings, self.n_jobs)
-        own = {name: _exact({name: table}, settings, self.n_jobs) for name, table in tables.items()}
-        self.baselines_: dict[str, Any] = {"pooled": pooled, "local": own}
-
-    def compare(self, X: Any, y: Any) -> dict[str, Any]:
-        """Return the accuracies of this model, of the pooled model, and of each party's own.
-
-        `fit` must have `baselines=True`, which only a simulation may, because it pools rows without
-        noise. A party whose rows all have the same class has no own model: None.
-        """
-        check_is_fitted(self, "baselines_")
-        truth = np.asarray(y)
-
-        def accuracy(model: ForestModel | None) -> float | None:
-            if model is None:
-                return None
-            shares = self._predicted(X, model)
-            return float(np.mean(self.classes_.take(shares.argmax(axis=1)) == truth))
-
-        return {
-            "federated": accuracy(self.model_),
-            "pooled": accuracy(self.baselines_["pooled"]),
-            "local": {name: accuracy(m) for name, m in self.baselines_["local"].items()},
-        }

@@ -110,6 +110,9 @@ class PrivateBoostingClassifier(PredictsClasses, _PrivateBoosting):
         a simulation may do.
     categorical_features, unknown_categories
         As in `HorizontalForestClassifier`.
+    baselines
+        Whether `fit` also trains the pooled forest and each party's own, without noise, for
+        `compare`.
     random_state
         Fixes the trees' shapes, not the noise.
     n_jobs, verbose
@@ -144,6 +147,7 @@ class PrivateBoostingClassifier(PredictsClasses, _PrivateBoosting):
         schema: Schema | None = None,
         categorical_features: Any = "from_dtype",
         unknown_categories: Literal["refuse", "as_missing"] = "refuse",
+        baselines: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -177,6 +181,7 @@ class PrivateBoostingRegressor(PredictsNumbers, _PrivateBoosting):
         schema: Schema | None = None,
         categorical_features: Any = "from_dtype",
         unknown_categories: Literal["refuse", "as_missing"] = "refuse",
+        baselines: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,

@@ -6,16 +6,16 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from spinney.estimators.base import PredictsClasses
-from spinney.estimators.private_base import PrivateEstimator
+from spinney.estimators.private_base import PrivateRowsEstimator
 from spinney.protocols import private_forest
 from spinney.protocols.private_forest.sizing import choose_size, strength_of
-from spinney.protocols.settings import ForestSettings, require_int
+from spinney.protocols.settings import require_int
 from spinney.protocols.spec import Spec
 from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
 
 
-class PrivateForestClassifier(PredictsClasses, PrivateEstimator):
+class PrivateForestClassifier(PredictsClasses, PrivateRowsEstimator):
     """A differentially private forest over parties that hold different rows.
 
     Trees are drawn at random within the public ranges of the columns, which costs no budget. The
@@ -146,19 +146,10 @@ class PrivateForestClassifier(PredictsClasses, PrivateEstimator):
         self.choice_ = "the size was given" if self._is_sized else size.why
         return settings
 
-    def fit(self, X: Any, y: Any, party: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, party: Any = None, **others: Any) -> Self:
         """Draw the trees and count their leaves; `party` names the party of each row."""
-        super().fit(X, y, party)
+        super().fit(X, y, party, **others)
         if not self._is_sized:
             told = {**self.report_.settings, "size": self.choice_}
             self.report_ = replace(self.report_, settings=told)
         return self
-
-    def _baseline(self) -> ForestSettings:
-        forest = self.model_.forest
-        return ForestSettings(
-            task="classification",
-            n_estimators=forest.n_trees,
-            max_depth=int(forest.depths.max()),
-            seed=job_seed(self.random_state),
-        )

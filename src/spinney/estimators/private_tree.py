@@ -5,16 +5,16 @@ from typing import Any, Literal
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.estimators.base import PredictsClasses
-from spinney.estimators.private_base import PrivateEstimator
+from spinney.estimators.private_base import PrivateRowsEstimator
 from spinney.protocols import private_tree
-from spinney.protocols.settings import ForestSettings, as_text
+from spinney.protocols.settings import as_text
 from spinney.protocols.spec import Spec
 from spinney.tables.schema import Schema
 
 MethodName = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
 
 
-class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
+class PrivateTreeClassifier(PredictsClasses, PrivateRowsEstimator):
     """A differentially private decision tree over parties that hold different rows (S3).
 
     One tree that people can read: `export_text` and `export_svg` show every split with its noisy
@@ -145,13 +145,3 @@ class PrivateTreeClassifier(PredictsClasses, PrivateEstimator):
         """The reason for the method."""
         check_is_fitted(self, "report_")
         return str(self.report_.settings["why"])
-
-    def _baseline(self) -> ForestSettings:
-        return ForestSettings(
-            task="classification",
-            n_estimators=1,
-            max_depth=self.max_depth,
-            min_samples_leaf=self.min_samples_leaf,
-            max_features=None,
-            bootstrap=False,
-        )

@@ -10,7 +10,12 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError
-from spinney.estimators.base import ForestEstimator, classes_like, print_progress
+from spinney.estimators.base import (
+    ForestEstimator,
+    classes_like,
+    print_progress,
+    refuse_others,
+)
 from spinney.estimators.column_party import ColumnParties, column_parties
 from spinney.estimators.inputs import check_features, fit_input, warn_of_leaks
 from spinney.protocols.release_terms import Hardening
@@ -61,7 +66,7 @@ class ColumnsEstimator(ForestEstimator):
             "key_bits": self.key_bits,
         }
 
-    def fit(self, X: Any, y: Any) -> Self:  # no `party`: parties hold columns
+    def fit(self, X: Any, y: Any, **others: Any) -> Self:  # no `party`: parties hold columns
         """Grow the trees over the parties that `column_party` names.
 
         Parameters
@@ -71,7 +76,10 @@ class ColumnsEstimator(ForestEstimator):
             the rows that they share.
         y
             The label of each row.
+        others
+            Must be empty: an error says why.
         """
+        refuse_others(self, others)
         for name in ("partial_models_", "roles_", "_joined", "ledger_"):
             self.__dict__.pop(name, None)  # a failed or interrupted fit leaves nothing behind
         self._require_sound_parameters()

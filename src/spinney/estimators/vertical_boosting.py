@@ -149,11 +149,11 @@ class VerticalBoostingClassifier(StagedClasses, PredictsClasses, _VerticalBoosti
     ) -> None:
         self._keep(locals())
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **others: Any) -> Self:
         """Boost trees over the parties that `column_party` names."""
         if y is not None and is_complete(y):  # our own check refuses the rest
             check_classification_targets(y)
-        return super().fit(X, y)
+        return super().fit(X, y, **others)
 
     def _decided(self, shares: Floats) -> Integers:
         """Return the most probable class by its number; the parts need not be joined for it."""

@@ -144,11 +144,11 @@ class VerticalForestClassifier(PredictsClasses, _VerticalForest):
     ) -> None:
         self._keep(locals())
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **others: Any) -> Self:
         """Grow the forest over the parties that `column_party` names."""
         if y is not None and is_complete(y):  # our own check refuses the rest
             check_classification_targets(y)
-        return super().fit(X, y)
+        return super().fit(X, y, **others)
 
     def _decided(self, shares: Floats) -> Integers:
         """Return the most probable class by its number; the parts need not be joined for it."""

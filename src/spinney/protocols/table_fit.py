@@ -1,54 +1,67 @@
 """Do the parties' tables fit? A question before a job, from histograms that are summed.
 
 A unit that differs by a factor, another list of codes, two columns swapped, a column that is
-constant at one party: each makes that party's histogram unlike that of all others. The coordinator
-sums histograms by class and tells every party the sums; each party compares its own counts with
-what the others have together, and tells its own operator.
+constant at one party: each makes that party's histogram unlike that of all others. The parties sum
+histograms by class; each compares its own counts with what the others have together, and tells
+which of its columns stand out.
 
-**Who learns what.** The coordinator and every party learn, summed over parties, rows by class,
-missing values and categories, where quantiles of numbers lie, and how many rows of each class are
-in each of a few bins: what the first level of a `horizontal_forest` over the same rows tells, and
-its questions about bins. Sums below
-`FEWEST` are told as 0. Whoever compares the parties' findings learns which columns stand out at
-which party, and how far. **Who never learns what.** Under masks nobody learns one party's counts.
-Nothing here carries noise: a private job does not ask it.
+No exact count leaves a party: each is rounded to a multiple of `ROUNDED_TO`, up or down by chance,
+so that it is right on average, and one row cannot be told from none. The draws follow from a secret
+of the party and from the question, so that asking again tells nothing new.
 
-Rounds: 2 to 5. Up: 8 bytes for each column, bin and class.
+**Who learns what.** The coordinator and the parties learn each party's schema (`rows.setup`). The
+parties learn, summed over all of them and rounded, about where numbers lie, first by their leading
+bits and then on a finer grid, and how many rows of each class are in each of a few bins and
+categories, or have no value. The coordinator, and whoever asked, learn which columns stand out at
+which party, how far, in which way, and the share of missing values there. **Who never learns
+what.** A deployed coordinator sees no sum. Under masks nobody learns one party's counts, but of two
+parties each learns the other's, rounded. Nothing here carries noise that an epsilon would be stated
+for: a private job does not ask it.
+
+Rounds: 3. Up: 8 bytes for each of 4,096 parts of each column, then less.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.protocols.rows.setup import EdgesAsk, FactsAsk, answer_setup, lay_bins
-from spinney.protocols.settings import PrivacySettings
+from spinney.privacy.streams import add_stream
+from spinney.protocols.rows.setup import SchemaAsk, agree_on_schema, answer_setup, require_schema
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
+from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import message
-from spinney.trees.binning import Binning
 from spinney.trees.drift import distances, places_apart
+from spinney.trees.magnitudes import magnitude_edges
+from spinney.trees.quantiles import LEAD_BITS, leading_counts
 from spinney.typing import Integers
 
 NAME = "checking tables"
 N_BINS: Final = 12
-FEWEST: Final = 5
+ROUNDED_TO: Final = 5
+_N_FINE: Final = 256  # parts of a column from which its bins are made
+_MOST_CATEGORIES: Final = 64  # more of them share bins
 _LEAST: Final = 0.06  # beyond chance; a smaller distance is no fault, however many rows show it
 _LEAST_SHIFT: Final = 0.08  # of the mean rank
 _MISSING_APART: Final = 0.15
 _OF_MOST: Final = 0.6
 _MOST_CELLS: Final = 1 << 24
+_EVERYWHERE: Final = (-float(np.finfo(np.float32).max), float(np.finfo(np.float32).max))
+_NO_EDGES: Final = np.zeros((0, 0), np.float32)
+Edges = NDArray[np.float32]
 
 
 @message
 class FitReply:
-    """Rows of one party, or of all: by column, bin and class; the last bin is "missing"."""
+    """Rows of one party, or of all, rounded: by column, part and class; the last is "missing"."""
 
-    counts: Integers  # (n_columns, n_bins + 1, n_classes), flat
+    counts: Integers  # flat
 
     def vectors(self) -> tuple[Vector, ...]:
         """Return its integers."""
@@ -61,125 +74,186 @@ class FitReply:
 
 
 @message
+class PlacesAsk(Ask[FitReply]):
+    """About where do your numbers lie? (By the leading bits of each, then on a finer grid.)"""
+
+    schema_digest: str
+    edges: Edges  # (n_columns, _N_FINE - 1) of the grid; empty: by leading bits
+    reveals: ClassVar[str] = "about where numbers lie, in counts rounded to fives"
+    reply_type: ClassVar[type[Any]] = FitReply
+
+
+@message
 class FitAsk(Ask[FitReply]):
     """How many of your rows of each class are in each bin?"""
 
     schema_digest: str
-    edges: NDArray[np.float32]  # (n_columns, N_BINS), padded with infinity; unused for categories
-    reveals: ClassVar[str] = "rows by class in a few bins of each column"
+    edges: Edges  # (n_columns, N_BINS - 1), padded with infinity; unused for categories
+    reveals: ClassVar[str] = "rows by class in a few bins of each column, rounded to fives"
     reply_type: ClassVar[type[Any]] = FitReply
 
-    def check(self, schema: Schema) -> None:
-        """Raise unless the question fits the schema; no message is trusted."""
-        sound = self.edges.shape == (len(schema.columns), N_BINS)
-        if not sound or schema.digest() != self.schema_digest:
-            raise ProtocolError("The question does not fit this party's table.")
+
+SUMMED: tuple[type[Ask[Any]], ...] = (PlacesAsk, FitAsk)
+ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, *SUMMED)
 
 
-SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, FitAsk)
-
-
-@dataclass(frozen=True)
+@message
 class Standout:
-    """A column that is unlike the other parties'; it stays at its party."""
+    """A column that is unlike the other parties'."""
 
     column: str
     distance: float  # 0: as elsewhere; 1: nothing in common
     what: str  # in words
 
 
-class Party:
-    """One organisation's side: it counts, and compares its counts with the sums."""
+@dataclass(frozen=True)
+class Told:
+    """What all parties have together, and the question that it answers."""
 
-    def __init__(self, table: Table, *, n_threads: int = 1) -> None:
+    ask: FitAsk
+    counts: Integers
+
+
+class Party:
+    """One organisation's side: it counts, and compares its counts with the sums.
+
+    Parameters
+    ----------
+    table
+        Its rows.
+    secret
+        What decides the rounding; whoever knew it could narrow the counts.
+    """
+
+    def __init__(self, table: Table, secret: bytes, *, n_threads: int = 1) -> None:
         self._table = table
+        self._secret = secret
         self._n_threads = n_threads
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
-        if isinstance(ask, FactsAsk | EdgesAsk):
-            return answer_setup(ask, self._table, self._n_threads)
-        if not isinstance(ask, FitAsk):
-            raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
-        ask.check(self._table.schema)
-        return FitReply(self._counted(ask).ravel())
+        match ask:
+            case SchemaAsk():
+                return answer_setup(ask, self._table, self._n_threads)
+            case PlacesAsk() | FitAsk():
+                require_schema(self._table, ask.schema_digest)
+                return FitReply(self._rounded(ask, self._counted(ask)).ravel())
+        raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
 
-    def compare(self, ask: FitAsk, told: Integers) -> tuple[Standout, ...]:
+    def compare(self, told: Told, n_parties: int) -> tuple[Standout, ...]:
         """Return the columns in which this party is unlike all others together."""
-        own = self._counted(ask)
-        rest = np.maximum(told.reshape(own.shape) - own, 0)
-        schema = self._table.schema
+        own = self._counted(told.ask)
+        rest = np.maximum(told.counts.reshape(own.shape) - self._rounded(told.ask, own), 0)
         if not rest.any():
             return ()
-        apart, chance = distances(own, rest)
+        schema, noise = self._table.schema, rounding_variance(rest, n_parties - 1)
+        apart, chance = distances(own, rest, noise)
         n_own, n_rest = _rows(own), _rows(rest)
         missing = own[:, -1].sum(axis=1) / n_own, rest[:, -1].sum(axis=1) / n_rest
-        gaps, errors = places_apart(own, rest)
+        gaps, errors = places_apart(own, rest, noise)
         found = []
         for place, column in enumerate(schema.columns):
-            gap = abs(float(missing[0][place] - missing[1][place]))
+            here, there = float(missing[0][place]), float(missing[1][place])
+            gap = abs(here - there)
             is_gap = gap > _MISSING_APART and gap > 4 / np.sqrt(n_own[place])
             shift = float(gaps[place]) if column.kind == "number" else 0.0
             is_shift = abs(shift) > _LEAST_SHIFT + 3.5 * errors[place]
             if apart[place] <= _LEAST + chance[place] and not is_gap and not is_shift:
                 continue
             known = own[place, :-1].sum(axis=1), rest[place, :-1].sum(axis=1)
-            here, there = float(missing[0][place]), float(missing[1][place])
             words = _words(column.kind, known, (here, there), shift)
             found.append(Standout(column.name, round(float(apart[place]), 3), words))
         return tuple(found)
 
-    def _counted(self, ask: FitAsk) -> Integers:
+    def _rounded(self, ask: Ask[Any], counts: Integers) -> Integers:
+        """Return counts as they leave: multiples of `ROUNDED_TO`, right on average."""
+        draws = np.zeros(counts.size, np.uint32)
+        add_stream([draws], sha256(b"rounding" + self._secret + codec.encode(ask)).digest())
+        whole, rest = np.divmod(counts, ROUNDED_TO)
+        up = (draws % ROUNDED_TO).reshape(counts.shape) < rest
+        rounded: Integers = ROUNDED_TO * (whole + up)
+        return rounded
+
+    def _counted(self, ask: PlacesAsk | FitAsk) -> Integers:
         schema = self._table.schema
-        n_classes = len(schema.label.classes or ()) or 1
-        widths = cells_of(schema)
-        counts = np.zeros((len(schema.columns), max(widths) + 1, n_classes), np.int64)
+        n_columns, n_threads = len(schema.columns), self._n_threads
+        if isinstance(ask, PlacesAsk) and not ask.edges.size:
+            leading = np.zeros((n_columns, 1 << LEAD_BITS), np.int32)
+            for batch in self._table.batches():
+                leading_counts(batch.values, leading, n_threads)
+            return leading.astype(np.int64)
+        is_fine = isinstance(ask, PlacesAsk)
+        n_parts = _N_FINE if is_fine else n_parts_of(schema)
+        if ask.edges.shape != (n_columns, (_N_FINE if is_fine else N_BINS) - 1):
+            raise ProtocolError("The question does not fit this party's table.")
+        n_classes = 1 if is_fine else _n_classes(schema)
+        counts = np.zeros((n_columns, n_parts + 1, n_classes), np.int64)
         for batch in self._table.batches():
-            classes = batch.target if schema.label.classes else np.zeros(len(batch.target))
+            classes = batch.target.astype(np.int64) if n_classes > 1 else 0
             for place, column in enumerate(schema.columns):
                 values = batch.values[place]
                 gone = np.isnan(values)
                 if column.kind == "category":
-                    bins = np.where(gone, 0, values).astype(np.int64) % max(widths)
+                    parts = np.where(gone, 0, values).astype(np.int64) % n_parts
                 else:
-                    bins = np.searchsorted(ask.edges[place], values).clip(0, N_BINS - 1)
-                bins = np.where(gone, max(widths), bins)
-                flat = bins * n_classes + classes.astype(np.int64)
-                size = (max(widths) + 1) * n_classes
+                    parts = np.searchsorted(ask.edges[place], values).astype(np.int64)
+                flat = np.where(gone, n_parts, parts) * n_classes + classes
+                size = (n_parts + 1) * n_classes
                 counts[place] += np.bincount(flat, minlength=size).reshape(-1, n_classes)
         return counts
 
 
-def cells_of(schema: Schema) -> list[int]:
-    """Return how many bins each column has; more categories than that share them."""
-    return [min(max(len(column.categories or ()), N_BINS), 64) for column in schema.columns]
+def rounding_variance(rest: Integers, n_others: int) -> NDArray[np.float64]:
+    """Return about how far the others' rounding moves their sums: its variance, cell by cell.
+
+    A count c below `ROUNDED_TO` has the variance c (`ROUNDED_TO` - c); over all, a sixth of its
+    square.
+    """
+    most = n_others * ROUNDED_TO**2 / 6
+    variance: NDArray[np.float64] = np.minimum(most, ROUNDED_TO * rest.astype(np.float64))
+    return variance
 
 
-@dataclass(frozen=True)
-class _Bins:
-    """The settings for laying a few bins at quantiles of all rows."""
-
-    binning: str = "quantiles"
-    max_bins: int = N_BINS
-    privacy: PrivacySettings | None = None
+def n_parts_of(schema: Schema) -> int:
+    """Return how many bins a column has; more categories than that share them."""
+    most = max((len(column.categories or ()) for column in schema.columns), default=0)
+    return min(max(most, N_BINS), _MOST_CATEGORIES)
 
 
-def ask_sums(channel: Channel, schema: Schema) -> tuple[FitAsk, Integers]:
-    """Lay bins and sum the parties' counts; small sums are told as 0."""
-    _, binning = lay_bins(channel, schema, _Bins())
-    ask = FitAsk(schema.digest(), _edges(binning))
-    widest = max(cells_of(schema)) + 1
-    if len(schema.columns) * widest * (len(schema.label.classes or ()) or 1) > _MOST_CELLS:
+def _n_classes(schema: Schema) -> int:
+    return len(schema.label.classes or ()) or 1
+
+
+def ask_sums(channel: Channel) -> Told:
+    """Find out where numbers lie, lay bins, and sum the parties' counts."""
+    schema = agree_on_schema(channel)
+    n_columns, digest = len(schema.columns), schema.digest()
+    widest = max((n_parts_of(schema) + 1) * _n_classes(schema), 1 << LEAD_BITS)
+    if n_columns * widest > _MOST_CELLS:
         raise ProtocolError("The tables have too many columns and classes to be compared at once.")
-    total: Integers = channel.sum(ask).counts
-    told: Integers = np.where(total < FEWEST, 0, total)
-    return ask, told
+    leading = channel.sum(PlacesAsk(digest, _NO_EDGES)).counts.reshape(n_columns, -1)
+    grid = np.full((n_columns, _N_FINE - 1), np.inf, np.float32)
+    for place, column in enumerate(schema.columns):
+        if column.kind == "number":
+            found = magnitude_edges(leading[place], _EVERYWHERE, _N_FINE)
+            grid[place, : len(found)] = found
+    parts = channel.sum(PlacesAsk(digest, grid)).counts.reshape(n_columns, -1)
+    ask = FitAsk(digest, _bins(schema, grid, parts[:, :-1]))
+    return Told(ask, channel.sum(ask).counts)
 
 
-def _edges(binning: Binning) -> NDArray[np.float32]:
-    edges = np.full((len(binning.edges), N_BINS), np.inf, np.float32)
-    for place, own in enumerate(binning.edges):
-        edges[place, : len(own)] = own[:N_BINS]
+def _bins(schema: Schema, grid: Edges, parts: Integers) -> Edges:
+    """Return bin edges on the grid, with about as many rows in each bin."""
+    edges = np.full((len(grid), N_BINS - 1), np.inf, np.float32)
+    for place, column in enumerate(schema.columns):
+        if column.kind == "boolean":
+            edges[place, 0] = 0.0
+        elif column.kind == "number" and parts[place].any():
+            ranks = np.cumsum(parts[place])
+            wanted = ranks[-1] * np.arange(1, N_BINS) / N_BINS
+            ends = np.append(grid[place], np.inf)[np.searchsorted(ranks, wanted)]
+            found = np.unique(ends)
+            edges[place, : len(found)] = found
     return edges
 
 
@@ -219,14 +293,13 @@ def _shifted(shift: float) -> str:
     return "spread, or tied to the label, otherwise than elsewhere: another column?"
 
 
-def compare_all(
-    parties: Mapping[str, Party], ask: FitAsk, told: Integers
+def who_stands_out(
+    found: Mapping[str, tuple[Standout, ...]],
 ) -> dict[str, tuple[Standout, ...]]:
-    """Let every party compare its own counts with the sums, and name who stands out most.
+    """Return what every party found, without what another party's fault explains.
 
     Against a party with a fault all others look unlike the rest, but less so than that party.
     """
-    found = {name: party.compare(ask, told) for name, party in parties.items()}
     most: dict[str, float] = {}
     for stands in found.values():
         for one in stands:

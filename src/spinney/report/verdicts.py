@@ -18,6 +18,10 @@ NOT_COMPARED = (
     "Quality was not compared: no party's own model was scored beside this one, so the gain is "
     "unknown. `spinney simulate` compares them on held-out rows."
 )
+NOT_SCORED = (
+    "Nothing could be scored: no party's held-out rows are of more than one class. Hold out more "
+    "rows, or find more rows of the rare class; until then nobody can tell whether joining helps."
+)
 NOTHING_TO_JOIN = "There was one party, so there was nothing to join: joining needs two or more."
 FEWEST = 10
 """Rows of each class, or rows, that an interval needs; with fewer no interval holds."""
@@ -111,7 +115,13 @@ def verdict(report: ReportFacts) -> str:
     if len(report.parties) == 1:
         return NOTHING_TO_JOIN
     found = joinings(report.quality)
-    return found[0].in_words() if found else NOT_COMPARED
+    return found[0].in_words() if found else why_not_compared(report.quality)
+
+
+def why_not_compared(found: Sequence[PartyQuality]) -> str:
+    """Say why no party could compare."""
+    unscored = found and all(one.n_rows and not one.scores for one in found)
+    return NOT_SCORED if unscored else NOT_COMPARED
 
 
 def noise_in_words(report: ReportFacts) -> str:

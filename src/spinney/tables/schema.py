@@ -99,7 +99,7 @@ class Schema:
 
     @classmethod
     def from_frame(
-        cls, frame: Any, *, label: str, ranges: Mapping[str, Any] | None = None
+        cls, frame: Any, *, label: str = "y", ranges: Mapping[str, Any] | None = None
     ) -> "Schema":
         """Return the schema of a data frame: its columns and kinds, and the facts in `ranges`.
 
@@ -108,14 +108,17 @@ class Schema:
         frame
             A data frame; `label` may be one of its columns, and is none of the schema's then.
         label
-            The name of the label. It is a class, unless `ranges` gives it two numbers.
+            The name of the label, as `fit` calls a label without a name. It is a class, unless
+            `ranges` gives it two numbers.
         ranges
             Public facts by column: (lowest, highest) for numbers, a list of values for categories,
             and the label's classes or range. Nothing is read from the rows.
         """
         facts = dict(ranges or {})
         given = facts.get(label)
-        kind: LabelKind = "number" if isinstance(given, tuple) and len(given) == 2 else "class"
+        is_range = isinstance(given, tuple) and len(given) == 2
+        is_range &= not any(isinstance(end, str) for end in given or ())
+        kind: LabelKind = "number" if is_range else "class"
         table = pa.table(frame) if hasattr(frame, "__arrow_c_stream__") else pa.table(dict(frame))
         kinds: dict[str, Kind] = {}
         for field in table.schema:

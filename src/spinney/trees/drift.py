@@ -10,11 +10,12 @@ import numpy as np
 from spinney.typing import Floats, Integers
 
 
-def distances(own: Integers, rest: Integers) -> tuple[Floats, Floats]:
+def distances(own: Integers, rest: Integers, noise: Floats) -> tuple[Floats, Floats]:
     """Return each column's distance, and the largest that chance alone would plausibly give.
 
-    `own` and `rest` are (n_columns, n_bins, n_classes) counts; the last bin is "missing". The
-    largest is the mean of the sum of absolute normal deviations, and five of its deviations.
+    `own` and `rest` are (n_columns, n_bins, n_classes) counts; the last bin is "missing"; `noise`
+    is the variance that rounding adds to `rest`. The largest is the mean of the sum of absolute
+    normal deviations, and five of its deviations.
     """
     n_own, n_rest = own.sum(axis=1), rest.sum(axis=1)  # (n_columns, n_classes)
     here = _shares(own, n_own)
@@ -23,7 +24,8 @@ def distances(own: Integers, rest: Integers) -> tuple[Floats, Floats]:
     known = (n_own > 0) & (n_rest > 0)
     apart = 0.5 * np.abs(here - there).sum(axis=1)
     rate = 1.0 / np.maximum(n_own, 1) + 1.0 / np.maximum(n_rest, 1)
-    variance = both * (1 - both) * rate[:, None, :]
+    added = noise / np.maximum(n_rest, 1).astype(np.float64)[:, None, :] ** 2
+    variance = both * (1 - both) * rate[:, None, :] + added
     chance = 0.5 * np.sqrt(2 / np.pi * variance).sum(axis=1)
     spread = 0.25 * (1 - 2 / np.pi) * variance.sum(axis=1)
     weight = np.where(known, n_own, 0).astype(np.float64)
@@ -33,10 +35,11 @@ def distances(own: Integers, rest: Integers) -> tuple[Floats, Floats]:
     return (weight * apart).sum(axis=1), np.minimum(far, 1.0)
 
 
-def places_apart(own: Integers, rest: Integers) -> tuple[Floats, Floats]:
+def places_apart(own: Integers, rest: Integers, noise: Floats) -> tuple[Floats, Floats]:
     """Return how far each column's mean rank is from that elsewhere, and its standard error.
 
-    Ranks run from 0 to 1 over the bins, within each class; rows without a value have none.
+    Ranks run from 0 to 1 over the bins, within each class; rows without a value have none. `noise`
+    is as in `distances`.
     """
     own, rest = own[:, :-1].astype(np.float64), rest[:, :-1].astype(np.float64)
     both = own + rest
@@ -46,7 +49,8 @@ def places_apart(own: Integers, rest: Integers) -> tuple[Floats, Floats]:
     known = (n_own > 0) & (n_rest > 0)
     here = (own * rank).sum(axis=1) / np.maximum(n_own, 1)
     there = (rest * rank).sum(axis=1) / np.maximum(n_rest, 1)
-    variance = (1 / 12) * (1 / np.maximum(n_own, 1) + 1 / np.maximum(n_rest, 1))
+    rate = 1 / np.maximum(n_own, 1) + 1 / np.maximum(n_rest, 1)
+    variance = (1 / 12) * (rate + noise[:, :-1].sum(axis=1) / np.maximum(n_rest, 1) ** 2)
     weight = np.where(known, n_own, 0.0)
     total = weight.sum(axis=1, keepdims=True)
     weight = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from spinney.jobs.file import load_job
-from spinney.simulation.tuning import _tables, _Work
+from spinney.simulation.tuning import SimulatedWork, tables_to_tune
 
 
 def test_settings_are_tried_on_folds_and_the_best_is_told(place):
@@ -29,13 +29,11 @@ def test_settings_are_tried_on_folds_and_the_best_is_told(place):
 def test_a_row_is_in_one_fold_whoever_holds_it(place):
     place.job()
     job = load_job(place.folder / "job.toml")
-    tables = _tables(job)
-    here = _Work(job, tables).folds(3, seed=0)
-    assert here.size == sum(table.n_rows for table in tables.values())
-    turned = dict(reversed(tables.items()))
-    there = _Work(job, turned).folds(3, seed=0)
-    first = next(iter(tables.values())).n_rows
-    assert np.array_equal(there[-first:], here[:first])
+    tables = tables_to_tune(job)
+    here = SimulatedWork(job, tables, 3).folds
+    assert [len(folds) for folds in here.values()] == [t.n_rows for t in tables.values()]
+    there = SimulatedWork(job, dict(reversed(tables.items())), 3).folds
+    assert all(np.array_equal(here[name], there[name]) for name in tables)
 
 
 def test_what_cannot_be_tuned_is_refused_in_words(place):
@@ -49,4 +47,18 @@ def test_what_cannot_be_tuned_is_refused_in_words(place):
     assert "--folds must be between 2 and 20" in line
     place.job(place.JOB.replace("n_jobs = 1", "n_jobs = 1\nepsilon = 1.0") + place.TABLE)
     code, line = place.refused("tune", "job.toml")
-    assert "every training that tunes it would cost its epsilon again" in line
+    assert "Say what the whole search may cost, besides the job itself: --epsilon 1" in line
+
+
+def test_a_job_with_noise_is_tuned_within_a_budget(place):
+    text = place.JOB.replace("[job]", '[job]\nprotocol = "private_forest"')
+    place.job(text.replace("n_jobs = 1", "n_jobs = 1\nepsilon = 1.0") + place.TABLE)
+    done = place.run("tune", "job.toml", "--epsilon", "6", "--try", "max_depth=2,4")
+    assert done.exit_code == 0, done.stderr
+    assert "AUC on one fold" in done.stdout
+    assert "Tried 2 candidates in 3 trainings" in done.stdout
+    assert "All of it cost epsilon 6, besides what the job costs." in done.stdout
+    assert "These scores carry no noise" in done.stdout
+    code, line = place.refused("tune", "job.toml", "--epsilon", "0")
+    assert code == 10
+    assert "--epsilon must be a number above 0" in line

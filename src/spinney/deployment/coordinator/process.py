@@ -28,10 +28,10 @@ from spinney.deployment.evaluation import (
     evaluate_with_noise,
     find_run,
 )
-from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed, Attempt
+from spinney.deployment.job import CHECK, EVALUATE, PREDICT, PROPOSE, Agreed, Attempt
 from spinney.deployment.logs import JsonLines
-from spinney.deployment.questions import OutcomeAsk, ProposalAsk
-from spinney.deployment.text import standing_of
+from spinney.deployment.questions import FindingsAsk, OutcomeAsk, ProposalAsk
+from spinney.deployment.text import printable, standing_of
 from spinney.errors import (
     LedgerError,
     PartyLostError,
@@ -47,6 +47,7 @@ from spinney.protocols.rows.setup import SchemaAsk
 from spinney.protocols.secure_sums.channel import RevealAsk, SecureSums
 from spinney.protocols.secure_sums.roster import exchange_keys
 from spinney.protocols.spec import ColumnsSpec
+from spinney.protocols.table_fit import Standout, who_stands_out
 from spinney.protocols.training import Quality, Roles, Trained, Training
 from spinney.protocols.verified.blind import NOT_SEEN, relay_steps
 from spinney.protocols.verified.channel import VerifiedSums
@@ -54,6 +55,7 @@ from spinney.report.file_names import MODEL
 from spinney.report.holders import holders_of, split_columns
 from spinney.report.report import Report, load_report
 from spinney.report.run_folder import write_run
+from spinney.report.table_fit import TableFit
 from spinney.tables.agree import agree
 from spinney.transport import codec
 from spinney.transport.channel import Channel
@@ -130,6 +132,8 @@ class Run:
                     self._evaluate()
                 case kind if kind == PREDICT:
                     self._predict()
+                case kind if kind == CHECK:
+                    self._compare()
                 case _ if self._agreed.is_blind:
                     self._train_blindly()
                 case _:
@@ -157,7 +161,7 @@ class Run:
         model = ForestModel.from_bytes((run.folder / MODEL).read_bytes(), name="the run's model")
         journal = Journal(self._folder.rounds)
         journaled = self._over(self._channel(len(self._status.present)), journal)
-        rows = "held-out" if agreed.held_out else "training"
+        rows = "held-out" if agreed.held_out or agreed.fold is not None else "training"
         report = load_report(run.folder)
         if agreed.evaluation is not None:
             settings = agreed.settings_asked()
@@ -184,6 +188,20 @@ class Run:
             message=f"{n_rows} rows; their predictions are in the label party's records",
             force=True,
         )
+
+    def _compare(self) -> None:
+        """Let the parties compare their tables; this side learns only what each of them finds."""
+        journal = Journal(self._folder.rounds)
+        wire = self._channel(len(self._status.present))
+        journaled = self._over(wire, journal)
+        schemas = wire.ask(SchemaAsk(), to=self._status.present)
+        schema = agree({name: reply.schema for name, reply in schemas.items()})
+        last = relay_steps(journaled, lambda _: self._count())
+        replies = wire.ask(FindingsAsk(last), to=self._status.present)
+        found = who_stands_out({name: _legible(reply.found) for name, reply in replies.items()})
+        fit = TableFit.of(self._agreed.name, schema.names, found, is_masked=True)
+        self._tell(state=FINISHED, fit=fit, rounds=len(journaled.rounds), force=True)
+        journal.clear()
 
     def _journal(self) -> Journal:
         """Return the completed rounds of the run.
@@ -360,3 +378,10 @@ class Run:
         if force or monotonic() - self._told > _TELL_EVERY:
             self._folder.write(self._status)
             self._told = monotonic()
+
+
+def _legible(found: tuple[Standout, ...]) -> tuple[Standout, ...]:
+    """Return a party's words as they may be shown."""
+    return tuple(
+        Standout(printable(one.column), one.distance, printable(one.what)) for one in found
+    )

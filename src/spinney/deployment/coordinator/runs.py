@@ -15,6 +15,7 @@ from spinney.errors import StorageError
 from spinney.files import replace_file, write_whole
 from spinney.protocols.release_terms import Hardening
 from spinney.report.file_names import MODEL, PAGE, REPORT
+from spinney.report.table_fit import TableFit
 
 QUEUED, RUNNING, WAITING, PAUSED = "queued", "running", "waiting", "paused"
 FINISHED, FAILED, ABORTED = "finished", "failed", "aborted"
@@ -55,6 +56,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     submitter: str = ""  # who started it; empty: a run of version 0.1
     terms: dict[str, Hardening] = {}  # on which each party lets the model leave
     answers: dict[str, str] = {}  # of a proposal: "" for yes, or the reason
+    fit: TableFit | None = None  # of a finished comparison of tables
 
     @property
     def is_over(self) -> bool:

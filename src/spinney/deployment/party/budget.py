@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 
-from spinney.deployment.job import EVALUATE, PREDICT, Agreed
+from spinney.deployment.job import CHECK, EVALUATE, PREDICT, Agreed
 from spinney.deployment.party.config import PartyFile
 from spinney.deployment.party.heads import require_whole
 from spinney.errors import PolicyError
@@ -42,7 +42,7 @@ def check_budget(party: PartyFile, job: Agreed, table: Table | Holding) -> None:
 
     What is left is in the local part of the error, because it says what other jobs have spent.
     """
-    if job.kind in (EVALUATE, PREDICT):  # an evaluation pays when it is asked
+    if job.kind in (EVALUATE, PREDICT, CHECK):  # an evaluation pays when it is asked
         return
     settings, n_parties = job.protocol_settings(), len(job.parties)
     charges = job.spec.charges(table, settings, n_parties, party.ledger.data)

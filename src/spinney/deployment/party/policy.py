@@ -5,12 +5,13 @@ from typing import Any
 
 import msgspec
 
-from spinney.deployment.job import EVALUATE, PROPOSE, TRAIN, Agreed
+from spinney.deployment.job import CHECK, EVALUATE, PROPOSE, TRAIN, Agreed
 from spinney.deployment.party.pins import check_pins
 from spinney.errors import PolicyError, SettingError
 from spinney.jobs.careful import FEWEST_PARTIES
 from spinney.privacy.budget import probability
 from spinney.protocols.release_terms import EXACT, Hardening
+from spinney.protocols.table_fit import ROUNDED_TO
 from spinney.report.audit_limits import AuditLimits
 from spinney.report.words import some
 
@@ -189,6 +190,10 @@ def _check_leaf(party: str, policy: Policy, job: Agreed, settings: Any) -> None:
 
 def _check_own_rows(party: str, policy: Policy, job: Agreed, settings: Any) -> None:
     """Refuse exact jobs over rows in which the party cannot count itself out of small nodes."""
+    if job.kind == CHECK and policy.min_own_rows > ROUNDED_TO:
+        asked = f"rounds counts to multiples of {ROUNDED_TO} only"
+        allowed = f"lets it be counted only where it has {policy.min_own_rows} rows of a class"
+        raise _refused(party, job, "min_own_rows", asked, allowed)
     grows = job.kind in (TRAIN, PROPOSE) and job.spec.divides == "rows"
     if not policy.min_own_rows or not grows or not job.is_exact:
         return

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from spinney.deployment.evaluation import EvaluatingParty, require_own_model
-from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed
+from spinney.deployment.job import CHECK, EVALUATE, PREDICT, PROPOSE, Agreed
 from spinney.deployment.party.admission import Accepted, alone
 from spinney.deployment.party.budget import check_budget
 from spinney.deployment.party.config import PartyFile
@@ -35,6 +35,8 @@ from spinney.deployment.questions import (
     AuditAsk,
     AuditReply,
     DerivedAsk,
+    FindingsAsk,
+    FindingsReply,
     Judged,
     ModelAsk,
     ModelReply,
@@ -49,7 +51,8 @@ from spinney.deployment.questions import (
 from spinney.errors import PolicyError, ProtocolError, SpinneyError, StorageError, TableError
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
-from spinney.protocols import private_evaluation, spec
+from spinney.privacy.signatures import ledger_secret
+from spinney.protocols import private_evaluation, spec, table_fit
 from spinney.protocols.accounts.account import ClaimsAsk, ExactJob, note_exact
 from spinney.protocols.model import ForestModel
 from spinney.protocols.rows.setup import SchemaAsk
@@ -62,6 +65,7 @@ from spinney.protocols.verified.tags import SumKeys
 from spinney.report.file_names import REPORT
 from spinney.tables.holding import Holding
 from spinney.tables.table import Table
+from spinney.transport import codec
 from spinney.transport.channel import Answering, Ask, Channel
 from spinney.transport.deflated import Deflated
 from spinney.typing import silent
@@ -101,6 +105,8 @@ class RunParty:
         self._terms = agreed.release  # on which that model left
         self._told = False  # whether a blind coordinator has heard what came of the job
         self._leaving = LeavingModel(party, agreed, run, self._record, lambda: self._ledger)
+        self._fit: table_fit.Party | None = None
+        self._compared = False  # whether the coordinator has heard what does not fit
         self._derivation: OwnDerivation | None = None
         self._inside: Answering = _Later(self._opened)
         pins = Pins(self._name, party.policy.peers)
@@ -134,6 +140,8 @@ class RunParty:
         if self._agreed.kind == EVALUATE:
             noisy = (ClaimsAsk,) if self._agreed.evaluation is not None else ()
             kinds = (*self._agreed.summed, *noisy, *masks)
+        elif self._agreed.kind == CHECK:
+            kinds = (SchemaAsk, *KEY_ASKS, StepAsk, *masks, FindingsAsk)
         elif self._agreed.kind != PROPOSE and self._agreed.is_verified:
             kinds = (*KEY_ASKS, StepAsk, *masks, TermsAsk, AuditAsk, WithdrawAsk, DerivedAsk)
             kinds += (SchemaAsk, OutcomeAsk) if self._agreed.is_blind else ()
@@ -156,6 +164,7 @@ class RunParty:
             ModelAsk: self._leaving.keep_handed,
             DerivedAsk: self._finish,
             OutcomeAsk: self._outcome,
+            FindingsAsk: self._findings,
         }
         if self._agreed.is_blind:  # its coordinator sees no step, and compares schemas beforehand
             at_the_end[SchemaAsk] = lambda ask: self._opened().answer(ask)
@@ -172,6 +181,8 @@ class RunParty:
             self._derivation.close()
         if self._told and self._released is not None:
             self._steps.finish(sha256(self._released).hexdigest())
+        if self._compared:
+            self._steps.finish(self._agreed.digest)
         self._busy.close()
 
     def _proposal(self, ask: ProposalAsk) -> ProposalReply:
@@ -218,7 +229,10 @@ class RunParty:
             whole = read_whole_table(self._party, self._agreed)
             self._busy.enter_context(left_behind(whole))
             table = choose_rows(whole, self._party, self._agreed)
-            self._accepted.require_same_table(self._agreed, fingerprint(table))
+            if self._agreed.kind == CHECK:  # a table that was mended is compared again
+                self._accepted.accept(self._agreed, fingerprint(table))
+            else:
+                self._accepted.require_same_table(self._agreed, fingerprint(table))
             self._require_same_rows(table)
             ledger = self._ledger
             if not self._agreed.is_exact:
@@ -260,7 +274,7 @@ class RunParty:
     def _advance(self) -> Advance:
         """Return the progress of this party."""
         agreed, spec = self._agreed, self._agreed.spec
-        is_training = agreed.kind not in (EVALUATE, PREDICT)
+        is_training = agreed.kind not in (EVALUATE, PREDICT, CHECK)
         steps = spec.steps_at_most(self._settings) if is_training else None
         return Advance(self._record.folder, agreed.name, steps, spec.step)
 
@@ -278,6 +292,9 @@ class RunParty:
             return private_evaluation.Party(
                 table, ledger, n_parties=n_parties, n_jobs=n_jobs, data=data
             )
+        if agreed.kind == CHECK:
+            assert not isinstance(table, Holding)
+            return self._comparing(table)
         data, folder = self._party.ledger.data, self._record.folder
         site = spec.PartySite(
             self._name,
@@ -335,7 +352,9 @@ class RunParty:
         return self._verifying
 
     def _train(self, channel: Channel) -> Any:
-        """Run the job's training on what this party is told."""
+        """Run the job's training, or its comparison of tables, on what this party is told."""
+        if self._agreed.kind == CHECK:
+            return table_fit.ask_sums(channel)
         n_jobs = self._party.party.n_jobs
         return self._agreed.spec.train(channel, self._settings, n_jobs=n_jobs, progress=silent)
 
@@ -370,6 +389,29 @@ class RunParty:
             told.save(folder / REPORT)
         except StorageError as error:  # the model has left, and the records say so
             _LOG.warning("The report of job %r was not written: %s", self._agreed.name, error)
+
+    def _comparing(self, table: Table) -> table_fit.Party:
+        """Return the side that compares this table with the others'; it is kept to compare."""
+        self._fit = table_fit.Party(table, ledger_secret(self._party.ledger_file))
+        return self._fit
+
+    def _findings(self, ask: FindingsAsk) -> FindingsReply:
+        """Tell in which columns this party's table is unlike the others', and end the run here."""
+        if self._verifying is None or self._derivation is None:
+            raise ProtocolError("This party has not compared its table. Nothing was released.")
+        self._verifying.take(ask.before)
+        told: Any = self._derivation.finished()
+        self._opened()
+        assert self._fit is not None
+        reply = FindingsReply(self._fit.compare(told, len(self._agreed.parties)))
+        self._record.disclose(
+            question=ask.called(),
+            reveals=ask.reveals,
+            protection="none",
+            bytes=codec.encoded_size(reply),
+        )
+        self._compared = True
+        return reply
 
     def _derived(self, digest: str, before: tuple[Opened, ...]) -> ForestModel:
         """Return the model that this party derived; raise if it is not the coordinator's too."""

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from spinney.deployment.job import EVALUATE, PREDICT, Agreed
+from spinney.deployment.job import CHECK, EVALUATE, PREDICT, Agreed
 from spinney.deployment.party.budget import life_budgets
 from spinney.deployment.party.config import PartyFile
 from spinney.deployment.party.heads import own_key, require_whole, signer_of
@@ -21,6 +21,7 @@ from spinney.jobs.tables import cluster_of, declaration_of, source_of
 from spinney.privacy.label_memory import LabelMemory
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.extra_trees.labels import open_memory
+from spinney.protocols.private_evaluation.settings import fold_of
 from spinney.protocols.settings import outside_of
 from spinney.protocols.spec import ColumnsSpec
 from spinney.tables.cluster.parts import ParquetTable
@@ -101,6 +102,8 @@ def _read(source: Source, schema: Schema, agreed: Agreed) -> SourceTable:
     outside = outside_of(agreed.protocol_settings().privacy)
     if agreed.kind == EVALUATE and (outside == "keep" or agreed.evaluation is not None):
         outside = "leave_out"  # a label that was drawn says nothing about a model
+    if agreed.kind == CHECK:
+        outside = "leave_out"  # another list of codes is to be found, and ends nothing
     table = read_table(source, schema, outside=outside)
     for sentence in sentences(table.changes):
         _LOG.warning("Job %r: %s", agreed.name, sentence)
@@ -110,7 +113,7 @@ def _read(source: Source, schema: Schema, agreed: Agreed) -> SourceTable:
 def _on_cluster(cluster: ClusterAddress, party: PartyFile, agreed: Agreed) -> SpreadTable:
     """Let the workers of the party's cluster open its table."""
     reason = agreed.spec.in_one_process(agreed.protocol_settings())
-    if agreed.kind in (EVALUATE, PREDICT):
+    if agreed.kind in (EVALUATE, PREDICT, CHECK):
         reason = "is not a training"
     if reason:
         raise PolicyError(
@@ -124,7 +127,9 @@ def _on_cluster(cluster: ClusterAddress, party: PartyFile, agreed: Agreed) -> Sp
 
 def choose_rows(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Table | Holding:
     """Return the rows on which a job trains or evaluates."""
-    if isinstance(whole, Holding) or not agreed.held_out:
+    if agreed.fold is not None:
+        return _of_fold(whole, agreed)
+    if isinstance(whole, Holding) or not agreed.held_out or agreed.kind == CHECK:
         return whole
     number = agreed.parties.index(party.party.name)
     simulation = SimulationConfig(held_out=agreed.held_out, random_state=agreed.held_out_seed)
@@ -134,6 +139,21 @@ def choose_rows(whole: Table | Holding, party: PartyFile, agreed: Agreed) -> Tab
     is_private = agreed.protocol_settings().privacy is not None
     rows = hold_back(spool(whole), simulation, number, is_private=is_private)
     return rows.held_out if agreed.kind == EVALUATE else rows.training
+
+
+def _of_fold(whole: Table | Holding, agreed: Agreed) -> Table:
+    """Return the rows of a fold for an evaluation, and all others for a training."""
+    assert agreed.fold is not None
+    if isinstance(whole, Holding | SpreadTable):
+        raise PolicyError(
+            "The rows of this party lie on a cluster, which cannot divide them into folds. Tune "
+            "without this party."
+        )
+    fold, n_folds = agreed.fold
+    table = spool(whole)
+    batches = [fold_of(batch, n_folds, agreed.held_out_seed) for batch in table.batches()]
+    is_in = np.concatenate([np.zeros(0, np.int64), *batches]) == fold
+    return table.select(np.flatnonzero(is_in if agreed.kind == EVALUATE else ~is_in))
 
 
 def _own_columns(party: PartyFile, agreed: Agreed) -> Holding:

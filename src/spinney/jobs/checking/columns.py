@@ -80,6 +80,9 @@ def _as_dates(profile: ColumnProfile, choices: Choices) -> Use | None:
         expression, written = f"epoch(coalesce({read})) / 86400", f"dates written as {best[0]}"
         if ("%d/%m/%Y", best[1]) in profile.formats and ("%m/%d/%Y", best[1]) in profile.formats:
             written += " (or with the month first: every cell reads both ways)"
+        if n_other := profile.n_known - best[1]:
+            none = some(n_other, "cell is none and is", "cells are none and are")
+            written += f" ({none} read as missing)"
     if choices.dates == "drop":
         return _left_out(profile, f"holds {written}; it was left out.", "As --dates drop asks.")
     note = Note(
@@ -185,9 +188,18 @@ def _as_category(profile: ColumnProfile) -> Use:
             "Group its values, or declare them as categories in a job file.",
         )
     values, mapping = merged_spellings(profile.values)
+    held = {value for value, n in values if n >= FEW_ROWS}
+    if not held and profile.n_distinct > FEW_VALUES:
+        return _left_out(
+            profile,
+            f"has no value that {FEW_ROWS} rows hold, like free text; it was left out.",
+            "To use it, group its values first.",
+        )
     notes = []
     if mapping:
         notes.append(spelling_note("Column", name, mapping))
+        # What few rows hold becomes "other" in a job file, which must not name it.
+        mapping = {old: new for old, new in mapping.items() if new in held}
     if profile.n_numbers >= profile.n_known / 2 and profile.type == "text":
         notes.append(
             Note(

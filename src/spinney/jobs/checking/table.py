@@ -15,6 +15,7 @@ from spinney.tables.schema import join_words
 
 _SUFFIXES: Final = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".csv.gz": "csv", ".tsv.gz": "csv",
+    ".csv.zst": "csv", ".tsv.zst": "csv",
     ".parquet": "parquet", ".pq": "parquet",
     ".sqlite": "sql", ".db": "sql", ".duckdb": "sql", ".ddb": "sql",
 }  # fmt: skip

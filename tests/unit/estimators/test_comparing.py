@@ -1,0 +1,72 @@
+"""After `fit(party=...)` every party's own model can be asked for; what `fit` refuses it names."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import spinney
+from spinney import Schema, deal_rows
+from spinney.errors import SettingError
+
+N = 300
+RANDOM = np.random.default_rng(0)
+X = pd.DataFrame({"age": RANDOM.normal(50, 15, N), "dose": RANDOM.normal(size=N)})
+ILL = np.where(X["age"] + RANDOM.normal(0, 5, N) > 50, "yes", "no")
+SITE = deal_rows(ILL, 3, random_state=0)
+KINDS = {
+    "HorizontalForestClassifier": {"n_estimators": 5, "random_state": 0},
+    "HorizontalForestRegressor": {"n_estimators": 5, "random_state": 0},
+    "HorizontalBoostingClassifier": {"max_iter": 10, "random_state": 0},
+    "HorizontalBoostingRegressor": {"max_iter": 10, "random_state": 0},
+    "ExtraTreesClassifier": {"n_estimators": 5, "random_state": 0},
+    "ExtraTreesRegressor": {"n_estimators": 5, "random_state": 0},
+    "PrivateTreeClassifier": {"epsilon": 50},
+    "PrivateForestClassifier": {"epsilon": 50},
+    "PrivateBoostingClassifier": {"epsilon": 50},
+}
+
+
+@pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
+@pytest.mark.parametrize("name", KINDS)
+def test_every_party_has_a_model_of_its_own_to_compare_with(name):
+    y = ILL if name.endswith("Classifier") else 2 * X["age"].to_numpy()
+    model = getattr(spinney, name)(**KINDS[name], baselines=True).fit(X, y, party=SITE)
+    found = model.compare(X, y)
+    assert set(found["local"]) == {"0", "1", "2"}
+    scores = [found["federated"], found["pooled"], *found["local"].values()]
+    assert all(0.5 < score <= 1 for score in scores)
+    if not name.startswith("Private"):
+        assert found["federated"] == found["pooled"]  # bit for bit the same model
+        alone = getattr(spinney, name)(**KINDS[name]).fit(X[SITE == 1], y[SITE == 1])
+        assert found["local"]["1"] == pytest.approx(alone.score(X, y), abs=1e-4)
+
+
+def test_a_party_with_one_class_has_no_model_of_its_own():
+    site = np.where(ILL == "yes", "only yes", "only no")
+    model = spinney.HorizontalForestClassifier(3, baselines=True, random_state=0)
+    with pytest.warns(spinney.errors.PrivacyLeakWarning):
+        model.fit(X, ILL, party=site)
+    assert model.compare(X, ILL)["local"] == {"only no": None, "only yes": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("PrivateTreeClassifier", {"epsilon": 1}),
+        ("PrivateForestClassifier", {"epsilon": 1}),
+        ("PrivateBoostingClassifier", {"epsilon": 1}),
+        ("GeneticTreeClassifier", {}),
+        ("VerticalForestClassifier", {}),
+        ("VerticalBoostingClassifier", {}),
+    ],
+)
+def test_weights_are_refused_by_the_estimator_s_own_name(name, given):
+    with pytest.raises(SettingError, match=f"{name} takes no sample_weight: it counts every row"):
+        getattr(spinney, name)(**given).fit(X, ILL, sample_weight=np.ones(N))
+
+
+def test_a_schema_of_a_frame_needs_no_label():
+    schema = Schema.from_frame(X, ranges={"age": (0, 120), "dose": (-5, 5), "y": ("no", "yes")})
+    assert schema.label.classes == ("no", "yes")
+    tree = spinney.PrivateTreeClassifier(epsilon=5, schema=schema, n_rows=N).fit(X, ILL)
+    assert tree.model_.schema.columns[0].range == (0, 120)
