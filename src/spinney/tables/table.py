@@ -255,7 +255,9 @@ class SourceTable:
     ) -> "SourceTable":
         """Read all rows once, checking every cell, and return the table."""
         changes: Changes = Counter()
-        words, fingerprint = read_words(schema, stream, row_id, outside, changes, row_weight)
+        words, fingerprint = read_words(
+            schema, stream, row_id, outside, changes, row_weight=row_weight
+        )
         keys = row_keys(words)
         if not keys.size and outside == "refuse":
             raise TableError("The table has no rows. Check the file, or the query's conditions.")
@@ -309,6 +311,7 @@ def read_words(
     row_id: str | None,
     outside: Outside = "refuse",
     changes: Changes | None = None,
+    *,
     row_weight: str | None = None,
 ) -> tuple[Keys, int]:
     """Read all rows once, checking every cell; return what identifies each, and their digest."""
