@@ -1,8 +1,9 @@
 """Boosting over columns: against boosting over rows in the clear, and with encrypted labels.
 
 20,000 x 40, 20 columns at each of two parties, 32 bins, depth 6, trees one after another. Models
-are trained in turns. FedTree's encrypted mode is in bench_vertical.py. `--part memory` grows one
-encrypted tree over 1,000,000 x 20 and tells the memory of both sides together; it takes minutes.
+are trained in turns. `--part fedtree` grows two encrypted trees over 5,000 rows, ours and FedTree's
+(whose modulus has 256 bits) in turns: pip install fedtree, and the library libntl44. `--part
+memory` grows one encrypted tree over 1,000,000 x 20 and tells the memory of both sides together.
 Run: python benchmarks/bench_vertical_boosting.py [--fast] [--threads 1] [--part clear]
 """
 
@@ -106,6 +107,36 @@ def encrypted(threads: int, *, fast: bool) -> list[dict[str, Any]]:
     return found
 
 
+def fedtree(threads: int, *, fast: bool) -> list[dict[str, Any]]:
+    """Grow two encrypted trees on the same rows, ours and FedTree's in turns."""
+    try:
+        import fedtree as rival  # noqa: PLC0415  seldom installed
+    except (ImportError, OSError) as error:
+        return [{"booster": f"FedTree cannot be loaded: {error}"}]
+    X, y = (part[: 300 if fast else 5_000] for part in rows(fast=fast))
+    theirs = rival.FLClassifier(
+        n_parties=2, mode="vertical", partition_mode="vertical", privacy_tech="he", n_trees=2,
+        max_depth=6, max_num_bin=32, learning_rate=0.1, num_class=2, verbose=0,
+    )  # fmt: skip
+    cases = {
+        "ours, 2048 bits": partial(over_columns, (X, y), 2, threads, labels="encrypted"),
+        "FedTree, 256 bits": partial(theirs.fit, X, y),
+    }
+    over_columns((X[:300], y[:300]), 1, threads, labels="encrypted")  # kernels are compiled
+    samples, models = interleaved(cases, 1 if fast else 2, retries=0)
+    return [
+        {
+            "booster": name,
+            "seconds a tree": median(own) / 2,
+            "cpu s a tree": own[-1].cpu / 2,
+            "times as long as ours": ratio(own, samples["ours, 2048 bits"]),
+            "accuracy": float(np.mean(models[name].predict(X) == y)),
+            "foreign": foreign(own),
+        }
+        for name, own in samples.items()
+    ]
+
+
 def memory(threads: int, *, fast: bool) -> list[dict[str, Any]]:
     """Grow one tree with encrypted labels over many rows; both sides are in this process."""
     n_rows = 5_000 if fast else 1_000_000
@@ -150,6 +181,9 @@ def main() -> None:
     if options.part in {"all", "encrypted"}:
         tables["encrypted"] = encrypted(options.threads, fast=options.fast)
         table("encrypted labels, 2048 bits", tables["encrypted"])
+    if options.part in {"all", "fedtree"}:
+        tables["fedtree"] = fedtree(options.threads, fast=options.fast)
+        table("two encrypted trees, 5,000 x 40", tables["fedtree"])
     if options.part == "memory":
         tables["memory"] = memory(options.threads, fast=options.fast)
         table("one encrypted tree, memory of both sides together", tables["memory"])

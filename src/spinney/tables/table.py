@@ -255,9 +255,8 @@ class SourceTable:
     ) -> "SourceTable":
         """Read all rows once, checking every cell, and return the table."""
         changes: Changes = Counter()
-        words, fingerprint = read_words(
-            schema, stream, row_id, outside, changes, row_weight=row_weight
-        )
+        reading = _Reading(schema, stream, row_id, outside, row_weight)
+        words, fingerprint = _words_of(reading, changes)
         keys = row_keys(words)
         if not keys.size and outside == "refuse":
             raise TableError("The table has no rows. Check the file, or the query's conditions.")
@@ -311,15 +310,16 @@ def read_words(
     row_id: str | None,
     outside: Outside = "refuse",
     changes: Changes | None = None,
-    *,
-    row_weight: str | None = None,
 ) -> tuple[Keys, int]:
     """Read all rows once, checking every cell; return what identifies each, and their digest."""
+    counted: Changes = Counter() if changes is None else changes
+    return _words_of(_Reading(schema, stream, row_id, outside), counted)
+
+
+def _words_of(reading: "_Reading", changes: Changes) -> tuple[Keys, int]:
     words = [np.empty(0, dtype=np.uint64)]
     start = fingerprint = 0
-    counted: Changes = Counter() if changes is None else changes
-    reading = _Reading(schema, stream, row_id, outside, row_weight)
-    for part in reading.parts(BATCH_ROWS, counted):
+    for part in reading.parts(BATCH_ROWS, changes):
         fingerprint = part.added_to(fingerprint, start)
         words.append(part.words)
         start += len(part.hashes)

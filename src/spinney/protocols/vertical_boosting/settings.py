@@ -70,7 +70,9 @@ class VerticalBoostingJobSettings(
 ):
     """The [settings] of a job file that boosts trees over columns."""
 
-    refused = ("secure_sum", "honest", "interaction_cst", *BoostingJobSettings.refused)
+    refused = (
+        "secure_sum", "honest", "interaction_cst", "largest_weight", *BoostingJobSettings.refused,
+    )  # fmt: skip
 
     label_party: str | None = None
     matching: str | None = None
