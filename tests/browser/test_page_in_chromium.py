@@ -2,7 +2,6 @@
 
 import base64
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -148,8 +147,13 @@ def test_a_screen_reader_finds_headings_landmarks_and_names(page, opened):
 
 def test_no_word_of_a_chart_is_cut_off(opened, tmp_path):
     """A simulation's page has every kind of chart; a number may need all its digits."""
-    job = Path(__file__).parents[2] / "docs/examples/one_table.toml"
-    done = CliRunner().invoke(app, ["simulate", str(job), "--out", str(tmp_path / "run")])
+    random = np.random.default_rng(0)
+    age, ward = random.normal(50, 15, 3000).round(1), random.choice(["eye", "ear", "knee"], 3000)
+    ill = np.where(age + 10 * (ward == "eye") + random.normal(0, 8, 3000) > 52, "yes", "no")
+    path = tmp_path / "own.csv"
+    pd.DataFrame({"age": age, "ward": ward, "ill": ill}).to_csv(path, index=False)
+    given = ["simulate", str(path), "--label", "ill", "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, given)
     assert done.exit_code == 0, done.stderr
     browser = opened(tmp_path / "run" / "report.html")
     outside = """return [...document.querySelectorAll("svg text")].filter(word => {
