@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from selenium.webdriver.common.by import By
+from typer.testing import CliRunner
 
-from spinney import HorizontalForestRegressor
+from spinney import HorizontalForestClassifier, HorizontalForestRegressor, deal_rows
+from spinney.cli.main import app
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
@@ -141,3 +143,39 @@ def test_a_screen_reader_finds_headings_landmarks_and_names(page, opened):
         assert table.find_elements(By.CSS_SELECTOR, "th[scope]")
     skip = browser.find_element(By.CSS_SELECTOR, "a.skip")
     assert skip.get_attribute("href").endswith("#main")
+
+
+def test_no_word_of_a_chart_is_cut_off(opened, tmp_path):
+    """A simulation's page has every kind of chart; a number may need all its digits."""
+    random = np.random.default_rng(0)
+    age, ward = random.normal(50, 15, 3000).round(1), random.choice(["eye", "ear", "knee"], 3000)
+    ill = np.where(age + 10 * (ward == "eye") + random.normal(0, 8, 3000) > 52, "yes", "no")
+    path = tmp_path / "own.csv"
+    pd.DataFrame({"age": age, "ward": ward, "ill": ill}).to_csv(path, index=False)
+    given = ["simulate", str(path), "--label", "ill", "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.stderr
+    browser = opened(tmp_path / "run" / "report.html")
+    outside = """return [...document.querySelectorAll("svg text")].filter(word => {
+      const box = word.getBoundingClientRect(), svg = word.ownerSVGElement;
+      const room = svg.getBoundingClientRect();
+      return !svg.closest(".tree, #tree, #drawing") && box.width && room.width
+        && (box.left < room.left - 1 || box.right > room.right + 1);
+    }).map(word => word.textContent)"""
+    assert browser.execute_script(outside) == []
+
+
+@pytest.mark.slow(reason="grows 300 trees over 200 columns at 20 parties")
+def test_the_page_of_a_large_run_stays_small_and_opens(opened, tmp_path):
+    random = np.random.default_rng(0)
+    names = [f"a column with a rather long name {number}" for number in range(200)]
+    X = pd.DataFrame(random.normal(size=(20_000, 200)), columns=names)
+    y = X[names[0]] + X[names[1]] * X[names[2]] + random.normal(size=len(X)) > 0
+    model = HorizontalForestClassifier(300, max_depth=14, random_state=0)
+    model.fit(X, y, party=deal_rows(y, 20, random_state=0))
+    path = tmp_path / "report.html"
+    model.report_.to_html(path, model.model_)
+    assert path.stat().st_size < 5_000_000
+    browser = opened(path)
+    took = browser.execute_script("return performance.now()") / 1000
+    print(f"{path.stat().st_size / 1e6:.2f} MB, drawn within {took:.2f} s")  # noqa: T201

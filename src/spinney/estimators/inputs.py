@@ -82,6 +82,7 @@ def fit_input(
             categorical_features=categorical_features,
             label_kind=kind,
             label_name=_name_of(y),
+            declared=[c.name for c in schema.columns if c.categories] if schema else (),
         )
         if not needs_ranges:
             found, facts = _without_ranges(found, facts)

@@ -3,7 +3,7 @@
 Used only for simulation and for drafting a party's file: a deployed job declares public facts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Final, Literal, NoReturn
@@ -87,6 +87,7 @@ def describe(
     label_kind: LabelKind,
     column_names: Sequence[str] | None = None,
     label_name: str | None = None,
+    declared: Collection[str] = (),
 ) -> tuple[Schema, tuple[str, ...]]:
     """Return the schema of a table in memory, and a description of each fact read from its cells.
 
@@ -105,6 +106,8 @@ def describe(
         Names for the columns of an X that has none; x0, x1 ... if not given.
     label_name
         Default: the name of `y` if it has one, else "y".
+    declared
+        The columns whose categories somebody declared; they may be as many as they are.
     """
     table = open_frame(X)
     names = _names(X, table, column_names)
@@ -116,7 +119,10 @@ def describe(
         ]
     else:
         findings = _findings_of_matrix(names, table, wanted)
-    columns = tuple(column_of(name, found) for name, found in zip(names, findings, strict=True))
+    columns = tuple(
+        column_of(name, found, is_declared=name in declared)
+        for name, found in zip(names, findings, strict=True)
+    )
     called = label_name or _label_name(y, names)
     schema = Schema(columns, label_of(called, label_kind, findings_of_label(called, label_kind, y)))
     return schema, facts_in(schema)
@@ -216,15 +222,19 @@ def findings_of(name: str, cells: Cells, *, wants: bool | None) -> Findings:
     return _plain_findings(nature, low, high)
 
 
-def column_of(name: str, found: Findings) -> Column:
-    """Return the column that the findings of all its cells describe."""
+def column_of(name: str, found: Findings, *, is_declared: bool = False) -> Column:
+    """Return the column that the findings of all its cells describe.
+
+    Categories that nobody declared must be few.
+    """
     if found.is_category and found.is_plain:
         raise TableError(
             f"The column {name!r} holds text in some rows and numbers in others. "
             "Make it one of the two, or name it in categorical_features."
         )
     if found.seen:
-        _refuse_private_values(name, found)
+        if not is_declared:
+            _refuse_private_values(name, found)
         return Column(name, "category", categories=in_order(found.seen))
     if found.natures - {"missing"} == {"boolean"}:
         return Column(name, "boolean")

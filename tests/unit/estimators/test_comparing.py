@@ -70,3 +70,10 @@ def test_a_schema_of_a_frame_needs_no_label():
     assert schema.label.classes == ("no", "yes")
     tree = spinney.PrivateTreeClassifier(epsilon=5, schema=schema, n_rows=N).fit(X, ILL)
     assert tree.model_.schema.columns[0].range == (0, 120)
+
+
+def test_a_declared_list_of_categories_may_be_long_whatever_else_is_declared():
+    codes = [f"c{number:03d}" for number in range(300)]
+    table = X.assign(code=[codes[row % 300] for row in range(N)])
+    model = spinney.HorizontalForestClassifier(3, random_state=0, schema={"code": codes})
+    assert model.fit(table, ILL).model_.schema.columns[2].categories == tuple(codes)

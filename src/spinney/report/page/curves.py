@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from spinney.report.page.charts import COLOURS, short
 from spinney.report.page.markup import Content, Html, join_html, tag
 
-_WIDTH, _LEFT, _RIGHT = 240, 44, 228
+_WIDTH, _LEFT, _RIGHT = 250, 58, 238
 _LINE = 20
 
 Series = Sequence[tuple[str, Sequence[float]]]  # a name, and one number per position
