@@ -83,6 +83,11 @@ class Agreements:
         return known
 
 
+@lru_cache(maxsize=16)  # every sum of a job names the same sets
+def _bits_of(roster: "Roster", names: frozenset[str]) -> int:
+    return sum(1 << roster.position(name) for name in names)
+
+
 @dataclass(frozen=True, slots=True)
 class Roster:
     """The parties of a job and their public keys, by name in sorted order; make one with `of`.
@@ -132,7 +137,7 @@ class Roster:
 
     def bits(self, names: Iterable[str]) -> int:
         """Return a set of parties as one integer: bit i for the party at position i."""
-        return sum(1 << self.position(name) for name in set(names))
+        return _bits_of(self, frozenset(names))
 
     def check(self, name: str, public: bytes) -> None:
         """Raise if a party's key differs from its key on the roster."""

@@ -63,12 +63,12 @@ class Beside(Generic[Value]):
             self._kept.pop(key, None)
 
 
-class kept_beside(Generic[Owner, Value]):  # noqa: N801  used as `property` is
+class kept_beside(Beside[Value], Generic[Owner, Value]):  # noqa: N801  used as `property` is
     """A property that is computed once for each message, and stored beside it."""
 
     def __init__(self, make: Callable[[Owner], Value]) -> None:
+        super().__init__()
         self._make = make
-        self._values: Beside[Value] = Beside()
         self.__doc__ = make.__doc__
 
     @overload
@@ -78,4 +78,9 @@ class kept_beside(Generic[Owner, Value]):  # noqa: N801  used as `property` is
     def __get__(self, owner: Owner, kind: type[Any]) -> Value: ...
 
     def __get__(self, owner: Owner | None, kind: type[Any]) -> "kept_beside[Owner, Value] | Value":
-        return self if owner is None else self._values.get(owner, partial(self._make, owner))
+        if owner is None:
+            return self
+        found = self._kept.get(id(owner))  # as in `get`, without a call for what is mostly there
+        if found is not None and found[0]() is owner:
+            return found[1]
+        return self.get(owner, partial(self._make, owner))

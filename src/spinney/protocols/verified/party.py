@@ -113,6 +113,7 @@ class VerifyingParty:
         self._is_blind = is_blind
         self._steps = steps or NoSteps()
         self._own = b"" if derivation.is_shared else self._steps.own()
+        self._n_threads = thread_count(None)
         self._number = 1  # of the step that comes next, or is answered again
         self._story = b""  # a digest of all that was told so far
         self._answered: tuple[Ask[Any], Any] | None = None  # the present step's, if not relayed
@@ -182,8 +183,7 @@ class VerifyingParty:
 
     def _tag(self, vectors: Sequence[Vector]) -> Tag:
         self._form = _form_of(vectors)
-        n_threads = thread_count(None)
-        here = self._number, self._story
+        n_threads, here = self._n_threads, (self._number, self._story)
         return self._keys.tag(*here, self._name, vectors, own=self._own, n_threads=n_threads)
 
     def _check(self, opened: Opened) -> None:
@@ -231,7 +231,7 @@ class VerifyingParty:
         numbers = about.to_ring(total) if self._is_masked else total.vectors()
         if _form_of(numbers) != self._own_form(about):
             return False  # a tag says nothing about shapes, and less about large numbers
-        n_threads, here = thread_count(None), (self._number, self._story)
+        n_threads, here = self._n_threads, (self._number, self._story)
         tags = opened.tags
         if not self._keys.is_sum(*here, opened.answered, numbers, tags, n_threads=n_threads):
             return False
@@ -242,7 +242,7 @@ class VerifyingParty:
         names, tags = opened.answered, opened.tags
         if not len(names) == len(opened.results) == len(tags):
             return False
-        n_threads, here = thread_count(None), (self._number, self._story)
+        n_threads, here = self._n_threads, (self._number, self._story)
         return all(
             self._keys.is_sum(*here, (name,), _words_of(carried), tag, n_threads=n_threads)
             for name, carried, tag in zip(names, opened.results, tags, strict=True)
