@@ -181,11 +181,12 @@ def say_once(texts: Sequence[str]) -> list[str]:
         head, mark, rest = text.partition(": UNPROTECTED")
         how, colon, body = rest.partition(": ")
         listed, stop, after = body.partition(". ")
-        reasons = [one for one in _REASONS.split(listed) if not one.startswith("and ")]
+        listed, more, n_more = listed.partition("; and ")
+        reasons = _REASONS.split(listed)
         new = [one for one in reasons if one not in told]
         told.update(reasons)
         if mark and len(new) < len(reasons):
-            shown = "; ".join([*new, "what is listed above"])
+            shown = "; ".join([*new, f"what is listed above{more}{n_more}"])
             text = f"{head}{mark}{how}{colon}{shown}{stop}{after}"  # noqa: PLW2901
         said.append(text)
     return said

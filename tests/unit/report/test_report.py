@@ -282,17 +282,14 @@ def test_a_reason_is_listed_once_and_no_claim_loses_its_verdict():
     said = say_once(
         [
             f"One record, against readers: UNPROTECTED: {facts}; and 2 more. No epsilon holds.",
-            f"One record, against others: UNPROTECTED: {facts}; exact counts. No epsilon holds.",
+            f"One record, to others: UNPROTECTED: {facts}; exact; and 1 more. No epsilon.",
             "A label, against readers: epsilon 1.",
             f"A label, against others: UNPROTECTED: {facts}. No epsilon holds.",
         ]
     )
     assert said[0].endswith(f"UNPROTECTED: {facts}; and 2 more. No epsilon holds.")
     assert said[1:] == [
-        (
-            "One record, against others: UNPROTECTED: exact counts; what is listed above. No epsilon "
-            "holds."
-        ),
+        "One record, to others: UNPROTECTED: exact; what is listed above; and 1 more. No epsilon.",
         "A label, against readers: epsilon 1.",
         "A label, against others: UNPROTECTED: what is listed above. No epsilon holds.",
     ]
