@@ -1,5 +1,6 @@
 """The privacy guarantees of a job in words, from the parties' ledgers or from its rounds."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -170,6 +171,28 @@ def fold_claims(texts: Sequence[str], behind: str = "") -> list[str]:
         f"{join_units(of)}, against {against}: {words}{behind}"
         for (against, words), of in units.items()
     ]
+
+
+def say_once(texts: Sequence[str]) -> list[str]:
+    """Return claims in which a reason that an earlier one lists is not listed again."""
+    told: set[str] = set()
+    said = []
+    for text in texts:
+        head, mark, rest = text.partition(": UNPROTECTED")
+        how, colon, body = rest.partition(": ")
+        listed, stop, after = body.partition(". ")
+        listed, more, n_more = listed.partition("; and ")
+        reasons = _REASONS.split(listed)
+        new = [one for one in reasons if one not in told]
+        told.update(reasons)
+        if mark and len(new) < len(reasons):
+            shown = "; ".join([*new, f"what is listed above{more}{n_more}"])
+            text = f"{head}{mark}{how}{colon}{shown}{stop}{after}"  # noqa: PLW2901
+        said.append(text)
+    return said
+
+
+_REASONS: Final = re.compile(r"; (?![^(]*\))")  # not within parentheses
 
 
 def join_units(units: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 from spinney.report.budgets import amount, word_of_measure
 from spinney.report.explained import Explanation, Importance
 from spinney.report.facts import Holder, ReportFacts
-from spinney.report.privacy import in_words
+from spinney.report.privacy import in_words, say_once
 from spinney.report.verdicts import (
     NOT_COMPARED,
     lost_parties,
@@ -152,7 +152,7 @@ def _importance(one: Importance) -> str:
 def _print_privacy(report: ReportFacts, console: Console) -> None:
     """Print the privacy guarantees."""
     _print_under(console, "privacy", noise_in_words(report))
-    for text in in_words(report.parties, report.privacy):
+    for text in say_once(in_words(report.parties, report.privacy)):
         for number, line in enumerate(wrap(_without_lists(text, report), _WIDTH - 4)):
             console.print(f"  {'  ' if number else ''}{line}", markup=False)
 

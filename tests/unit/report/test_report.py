@@ -13,6 +13,7 @@ from spinney.errors import StorageError
 from spinney.report.door import release
 from spinney.report.facts import FORMAT, Holder, PartyQuality
 from spinney.report.page.disclosed import what_left
+from spinney.report.privacy import say_once
 from spinney.report.render import size
 from spinney.report.report import Report
 
@@ -274,3 +275,21 @@ def test_a_printed_report_says_every_list_once(report):
     assert "kinds of what left, above" in told or "all that is listed above" in told
     for entry in report.disclosures:
         assert told.count(f"; {entry.statistic};") == 0
+
+
+def test_a_reason_is_listed_once_and_no_claim_loses_its_verdict():
+    facts = "the range of 'age' (read from the data; declare it); the range of 'dose' (the same)"
+    said = say_once(
+        [
+            f"One record, against readers: UNPROTECTED: {facts}; and 2 more. No epsilon holds.",
+            f"One record, to others: UNPROTECTED: {facts}; exact; and 1 more. No epsilon.",
+            "A label, against readers: epsilon 1.",
+            f"A label, against others: UNPROTECTED: {facts}. No epsilon holds.",
+        ]
+    )
+    assert said[0].endswith(f"UNPROTECTED: {facts}; and 2 more. No epsilon holds.")
+    assert said[1:] == [
+        "One record, to others: UNPROTECTED: exact; what is listed above; and 1 more. No epsilon.",
+        "A label, against readers: epsilon 1.",
+        "A label, against others: UNPROTECTED: what is listed above. No epsilon holds.",
+    ]

@@ -63,6 +63,7 @@ def test_a_number_can_be_predicted(place):
 
 NOT_IN_A_JOB = {
     "verbose", "schema", "categorical_features", "unknown_categories", "max_samples", "warm_start",
+    "baselines",
 }  # fmt: skip
 
 
