@@ -246,6 +246,18 @@ def test_rows_are_predicted_by_all_parties_and_written_where_the_labels_are(both
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=0)
 
 
+def test_a_part_predicts_only_on_the_terms_of_its_training(both):
+    """A lead that writes the job by hand would let the coordinator make up leaves."""
+    conducted(both, job_of(both))
+    asked = prediction_of(load_job(both / "job.toml", deployed=True), "run-1")
+    settings = asked.settings | {"intersect_at": "coordinator"}
+    other = msgspec.structs.replace(asked, settings=settings)
+    with pytest.raises(
+        PolicyError, match="trained the model that is to be predicted with in a job"
+    ):
+        conducted(both, other, "run-2")
+
+
 def test_only_a_forest_over_columns_is_predicted_by_a_job(tmp_path):
     agreed_job(tmp_path)
     job = load_job(tmp_path / "job.toml", deployed=True)

@@ -19,6 +19,7 @@ POLICIES = {
     "no noise": (Policy(epsilon_per_job=1.0), "adds no noise; .* (rule 'epsilon_per_job')"),
     "no noise in all": (Policy(epsilon_total=1.0), "adds no noise; .* (rule 'epsilon_total')"),
     "a barred column": (Policy(never=("ward",)), "uses 'ward'; .* (rule 'never')"),
+    "a barred label": (Policy(never=("readmitted",)), "uses 'readmitted'; .* (rule 'never')"),
     "a stranger": (Policy(askers=("bob@x.org",)), "allows only other askers (rule 'askers')"),
 }
 

@@ -22,14 +22,16 @@ from deployed.handmade import (  # type: ignore[import-not-found]
 from spinney.deployment.coordinator.process import Run
 from spinney.deployment.evaluation import digest_of
 from spinney.deployment.identity import KitIdentity
-from spinney.deployment.job import EVALUATE, words_signed
+from spinney.deployment.job import EVALUATE, Agreed, words_signed
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.gate import admit
 from spinney.deployment.party.pins import fingerprint_of
 from spinney.errors import PolicyError, ProtocolError, TableError
 from spinney.protocols.explanation import question_of
 from spinney.protocols.horizontal_forest.messages import LevelAsk
+from spinney.protocols.model import ForestModel
 from spinney.protocols.verified.channel import VerifiedSums
+from spinney.report.file_names import MODEL
 from spinney.transport.remote.certificates import LEAD
 from spinney.transport.remote.frames import Offer
 from spinney.typing import silent
@@ -137,11 +139,51 @@ def test_a_model_that_the_party_did_not_train_is_not_evaluated(tmp_path):
     model: Any = train(job, VerifiedSums(sites.keyed())).model
     sites.close()
     digest = digest_of(model.to_bytes())
-    judging = msgspec.structs.replace(job, kind=EVALUATE, name="judged", model=digest)
+    judging = msgspec.structs.replace(job, kind=EVALUATE, name="q3-evaluation", model=digest)
     sites = Sites(tmp_path, judging, run="run-2")
     with pytest.raises(PolicyError, match="has not trained the model that is to be evaluated"):
         sites.keyed().sum(question_of(model))
     sites.close()
+
+
+def judged(folder, job, run, **changes):
+    """Evaluate the model of a training of a job that says something else, and return the sum."""
+    kept = (folder / "north" / "records" / "runs" / "run-1" / MODEL).read_bytes()
+    name, digest = "q3-evaluation", digest_of(kept)
+    asked = msgspec.structs.replace(job, kind=EVALUATE, name=name, model=digest, **changes)
+    sites = Sites(folder, Agreed.of_bytes(asked.to_bytes()), run=run)
+    try:
+        return sites.keyed().sum(question_of(ForestModel.from_bytes(kept, name="the model")))
+    finally:
+        sites.close()
+
+
+def test_a_model_is_evaluated_on_the_rows_that_its_own_training_held_back(tmp_path):
+    """A lead that chose the rows by hand read the label of one row at a time, through masks."""
+    clinics_in(tmp_path)
+    job = agreed_job(tmp_path, secure_sum="true", held_out=0.25)
+    sites = Sites(tmp_path, job)
+    Run(coordinator_in(tmp_path), job, attempt_of(job), sites.bytes_to).conduct()
+    sites.close()
+    said = "This party trained the model that is to be evaluated in a job with other settings, "
+    changed: list[dict[str, Any]] = [{"held_out": 0.00115}, {"held_out_seed": 7}, {"quorum": 2}]
+    for n, changes in enumerate(changed):
+        with pytest.raises(PolicyError, match=said):
+            judged(tmp_path, job, f"other-{n}", **changes)
+    assert int(judged(tmp_path, job, "same").judged[0].sum()) == 300
+
+
+def test_an_exact_evaluation_is_about_no_fewer_rows_than_a_leaf_may_hold(tmp_path):
+    """North holds back 100 of its 400 rows."""
+    clinics_in(tmp_path)
+    write_party(tmp_path, "north", policy="min_samples_leaf = 101")
+    job = agreed_job(tmp_path, secure_sum="true", held_out=0.25, min_samples_leaf=101)
+    sites = Sites(tmp_path, job)
+    Run(coordinator_in(tmp_path), job, attempt_of(job), sites.bytes_to).conduct()
+    sites.close()
+    said = "without noise on fewer than 101 rows of 'north', whose policy allows no leaf of so few"
+    with pytest.raises(PolicyError, match=said):
+        judged(tmp_path, job, "few")
 
 
 def test_a_lead_whose_certificate_is_not_the_pinned_one_is_refused(tmp_path):

@@ -366,10 +366,20 @@ def test_questions_that_all_parties_see_are_checked_too(rows):
         Run("extra_trees", tables, job, change=cheat).trained()
 
 
+def test_the_tags_of_many_parties_add_up_in_64_bits():
+    """Each adds a secret multiple of the primes; of 400 parties the sum was beyond the word."""
+    keys, one = SumKeys.fresh(), np.arange(5, dtype=np.int32)
+    names = [str(number) for number in range(400)]
+    how: dict[str, Any] = {"n_parties": len(names), "n_threads": 1}
+    tags: Any = sum(keys.tag(1, b"", n, [one], own=n.encode() + OWN[4:], **how) for n in names)
+    assert keys.is_sum(1, b"", names, [400 * one], tags, n_threads=1)
+
+
 def test_a_forged_tag_passes_once_in_the_size_of_the_field():
     """A coordinator that guesses tags of a changed sum passes as often as chance has it: never."""
     keys, sums = SumKeys.fresh(), np.arange(3000, dtype=np.int32)
-    tags: Any = sum(keys.tag(1, b"", name, [sums], own=OWN, n_threads=1) for name in NAMES)
+    how: dict[str, Any] = {"own": OWN, "n_parties": len(NAMES), "n_threads": 1}
+    tags: Any = sum(keys.tag(1, b"", name, [sums], **how) for name in NAMES)
     total = 3 * sums
     assert keys.is_sum(1, b"", NAMES, [total], tags, n_threads=1)
     changed = total.copy()
@@ -384,7 +394,7 @@ def test_a_forged_tag_passes_once_in_the_size_of_the_field():
     assert not keys.is_sum(1, b"", NAMES, [2 * total], 2 * tags, n_threads=1)
     # A value that is equal modulo one prime, or two, is not equal modulo the others.
     wide = total.astype(np.int64)
-    tags = sum(keys.tag(2, b"", name, [wide // 3], own=OWN, n_threads=1) for name in NAMES)
+    tags = sum(keys.tag(2, b"", name, [wide // 3], **how) for name in NAMES)
     assert keys.is_sum(2, b"", NAMES, [wide], tags, n_threads=1)
     primes = (2**32 - 5, 2**32 - 17, 2**32 - 65, 2**32 - 99)
     for step in (*primes, *(a * b - 2**64 for a in primes for b in primes if a < b)):

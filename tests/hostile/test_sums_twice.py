@@ -73,7 +73,9 @@ def evaluation_of(folder):
     Run(coordinator_in(folder), job, attempt_of(job), sites.bytes_to).conduct()
     sites.close()
     model = (folder / "north" / "records" / "runs" / "run-1" / MODEL).read_bytes()
-    judged = msgspec.structs.replace(job, kind=EVALUATE, name="judged", model=digest_of(model))
+    judged = msgspec.structs.replace(
+        job, kind=EVALUATE, name="q3-evaluation", model=digest_of(model)
+    )
     return judged, question_of(ForestModel.from_bytes(model, name="the model"))
 
 

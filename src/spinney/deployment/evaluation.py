@@ -44,19 +44,6 @@ class EvaluatingParty:
             raise _outside("question does not follow from the model")
 
 
-def require_own_model(records: Path, model: str) -> None:
-    """Raise unless a party keeps the model from a run of its own: others could be made up.
-
-    Trees that somebody invents count the rows in any box that he likes.
-    """
-    kept = (records / "runs").glob(f"*/{MODEL}")
-    if not any(digest_of(path.read_bytes()) == model for path in kept):
-        raise PolicyError(
-            "This party has not trained the model that is to be evaluated: no run in its records "
-            "has kept it. Nothing was released."
-        )
-
-
 def digest_of(model: bytes) -> str:
     """Return the digest by which a job names a model."""
     return sha256(model).hexdigest()

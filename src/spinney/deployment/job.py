@@ -4,6 +4,7 @@ It is taken from a job file and travels as JSON. A party accepts its digest.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -38,6 +39,7 @@ CHECK = "check"
 _LONGEST_NAME = 64
 _KINDS = (TRAIN, PROPOSE, EVALUATE, PREDICT, CHECK)
 _MODEL = re.compile(r"[A-Za-z0-9-]{1,64}", re.ASCII)
+_AFTER = re.compile(r"-(evaluation(-[0-9a-f]{8})?|prediction)\Z")  # behind a training's name
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,20 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The digest that a party accepts; a proposal and its start have the same."""
         kind = TRAIN if self.kind == PROPOSE else self.kind
         return sha256(msgspec.structs.replace(self, kind=kind).to_bytes()).hexdigest()
+
+    @property
+    def trainings(self) -> frozenset[str]:
+        """The digests of the trainings that a job may be about that evaluates or predicts.
+
+        It repeats all that the training said, besides its quorum if it has noise: that needs all.
+        """
+        quorums: Iterable[int] = (self.quorum,)
+        if self.evaluation is not None and self.protocol_settings().privacy is None:
+            quorums = range(1, len(self.parties) + 1)
+        said = msgspec.structs.replace(
+            self, kind=TRAIN, name=_AFTER.sub("", self.name), model="", evaluation=None
+        )
+        return frozenset(msgspec.structs.replace(said, quorum=quorum).digest for quorum in quorums)
 
     @property
     def spec(self) -> Spec[Any]:

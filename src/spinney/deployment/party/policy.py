@@ -150,7 +150,7 @@ def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> 
         asked, allowed = "lets exact counts leave with the model", "allows only rounded counts"
         raise _refused(party, job, "exact_counts", asked, allowed)
     used = job.schema.columns or ()
-    barred = [name for name in policy.never if name in used]
+    barred = [name for name in policy.never if name in (*used, job.schema.label)]
     if barred:
         raise _refused(party, job, "never", f"uses {barred[0]!r}", "never allows that column")
     if policy.never and not used and job.spec.divides == "rows":

@@ -7,8 +7,13 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final
 
+<<<<<<< HEAD
 from spinney.deployment.evaluation import EvaluatingParty, require_own_model
 from spinney.deployment.job import CHECK, EVALUATE, PREDICT, PROPOSE, Agreed
+=======
+from spinney.deployment.evaluation import EvaluatingParty
+from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed
+>>>>>>> attack2
 from spinney.deployment.party.admission import Accepted, alone
 from spinney.deployment.party.budget import check_budget
 from spinney.deployment.party.config import PartyFile
@@ -31,6 +36,7 @@ from spinney.deployment.party.tables import (
     open_table,
     read_whole_table,
 )
+from spinney.deployment.party.trained import require_enough_rows, require_trained_here
 from spinney.deployment.questions import (
     AuditAsk,
     AuditReply,
@@ -211,6 +217,8 @@ class RunParty:
             return
         check_policy(self._name, self._party.policy, self._agreed, self._asker)
         self._accepted.require_same_job(self._agreed)
+        if self._agreed.kind in (EVALUATE, PREDICT):
+            require_trained_here(self._party.records, self._agreed)
         if not self._record.settle("job", self._agreed.digest):
             raise PolicyError("This run belongs to another job. Start the job as a new run.")
         self._busy.enter_context(alone(self._party.records, _WAIT))
@@ -285,8 +293,9 @@ class RunParty:
         n_jobs, agreed = self._party.party.n_jobs, self._agreed
         if agreed.kind == EVALUATE:
             assert not isinstance(table, Holding)  # there are no such jobs
-            require_own_model(self._party.records, agreed.model)
             if agreed.evaluation is None:
+                least = self._party.policy.min_samples_leaf
+                require_enough_rows(self._name, least, table.n_rows)
                 return EvaluatingParty(table, agreed.model, n_jobs=n_jobs)
             n_parties, data = len(agreed.parties), self._party.ledger.data
             return private_evaluation.Party(

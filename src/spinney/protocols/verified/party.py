@@ -184,7 +184,10 @@ class VerifyingParty:
     def _tag(self, vectors: Sequence[Vector]) -> Tag:
         self._form = _form_of(vectors)
         n_threads, here = self._n_threads, (self._number, self._story)
-        return self._keys.tag(*here, self._name, vectors, own=self._own, n_threads=n_threads)
+        n_parties = len(self._derivation.parties or ())
+        return self._keys.tag(
+            *here, self._name, vectors, own=self._own, n_parties=n_parties, n_threads=n_threads
+        )
 
     def _check(self, opened: Opened) -> None:
         """Raise unless what is told is what the parties replied."""

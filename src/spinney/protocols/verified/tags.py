@@ -21,8 +21,9 @@ coordinator knows the pads and would otherwise learn h_n of another party's repl
 *Why the sum of the tags tells parties no more than S.* Tags are added up as whole numbers. Modulo
 the prime their sum follows from S, but how often it exceeds the prime depends on the single tags,
 which parties can compute for any replies that they suspect. So every party adds a secret multiple
-of the prime to its tag, out of 2^25: over two parties whose multiples one does not know, a
-difference of one is seen with a probability of at most 2^-25 a prime.
+of the prime to its tag, out of 2^25 (of fewer where 128 parties or more take part): over two
+parties whose multiples one does not know, a difference of one is seen with a probability of at most
+2^-25 a prime.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +42,8 @@ from spinney.trees.linear_hash import PRIMES, HashKeys, hash_keys, linear_hash, 
 Vector = NDArray[Any]  # of integers
 Tag = NDArray[np.uint64]  # (4,) a tag; or the sum of some parties' tags
 TAG_WORDS = len(PRIMES)
-_MULTIPLES = 1 << 25  # that hide how often a sum of tags exceeds its prime; 63 parties fit 64 bits
+_MULTIPLES = 1 << 25  # that hide how often a sum of tags exceeds its prime
+_MOST_PARTIES = 127  # whose sum then fits 64 bits; of more, each has fewer multiples
 
 
 class SumKeys:
@@ -70,17 +72,17 @@ class SumKeys:
         vectors: Sequence[Vector],
         *,
         own: bytes,
+        n_parties: int,
         n_threads: int,
     ) -> Tag:
         """Return a party's tag for its reply in a step, after all that `story` is a digest of.
 
         `own` is a secret of this party alone, the same whenever it is asked again; in one process,
-        where nothing is hidden from anybody, it is empty.
+        where nothing is hidden from anybody, it is empty. `n_parties` may be in the sum.
         """
         hashed = self._hashed(step, story, vectors, n_threads)
-        parts = zip(
-            hashed, self._pad(step, story, name), _multiples(own, step, story), PRIMES, strict=True
-        )
+        multiples = _multiples(own, step, story, n_parties)
+        parts = zip(hashed, self._pad(step, story, name), multiples, PRIMES, strict=True)
         return np.array([(h + pad) % prime + times * prime for h, pad, times, prime in parts], "u8")
 
     def is_sum(
@@ -166,10 +168,11 @@ class SumKeys:
         return derive_key(self._secret, purpose, job=job, round_number=step, names=names)
 
 
-def _multiples(own: bytes, step: int, story: bytes) -> list[int]:
+def _multiples(own: bytes, step: int, story: bytes, n_parties: int) -> list[int]:
     """Return how many times each prime a party adds to its tag."""
     if not own:
         return [0] * len(PRIMES)
     drawn = blake2b(encode_parts(step, story), key=own, digest_size=4 * len(PRIMES)).digest()
-    found: list[int] = (np.frombuffer(drawn, "<u4") % _MULTIPLES).tolist()
+    most = _MULTIPLES >> max(0, n_parties.bit_length() - _MOST_PARTIES.bit_length())
+    found: list[int] = (np.frombuffer(drawn, "<u4") % most).tolist()
     return found
