@@ -7,13 +7,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final
 
-<<<<<<< HEAD
-from spinney.deployment.evaluation import EvaluatingParty, require_own_model
-from spinney.deployment.job import CHECK, EVALUATE, PREDICT, PROPOSE, Agreed
-=======
 from spinney.deployment.evaluation import EvaluatingParty
-from spinney.deployment.job import EVALUATE, PREDICT, PROPOSE, Agreed
->>>>>>> attack2
+from spinney.deployment.job import CHECK, EVALUATE, PREDICT, PROPOSE, Agreed
 from spinney.deployment.party.admission import Accepted, alone
 from spinney.deployment.party.budget import check_budget
 from spinney.deployment.party.config import PartyFile
