@@ -14,7 +14,10 @@ from spinney.protocols.boosted.settings import Settings
 from spinney.protocols.columns.encrypted_messages import ChooseAsk, SumsAsk
 from spinney.protocols.columns.messages import GainAsk, SplitAsk
 from spinney.protocols.columns.seat import seats_in_one_process
+from spinney.protocols.vertical_boosting.job import BoostedJob
+from spinney.protocols.vertical_boosting.matched import Party as MatchedBoosting
 from spinney.protocols.vertical_boosting.messages import BatchAsk, BoostedLabelsAsk
+from spinney.protocols.vertical_boosting.settings import MatchedSettings
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.tables.schema import Column, Label
@@ -174,3 +177,16 @@ def test_the_label_party_tells_no_gain_and_makes_no_cut_that_it_did_not_choose()
         "The job has encrypted labels; gains are told to nobody.",
         "The question asks for cuts that the label party did not choose.",
     }
+
+
+def test_a_coordinator_does_not_say_that_the_label_party_is_alone():
+    """Alone, it would encrypt nothing and tell gains."""
+    settings = MatchedSettings(
+        vertical=vertical_boosting.VerticalSettings(boosting=BOOSTED, labels="encrypted"),
+        label_party="bank",
+    )
+    seat = seats_in_one_process(("bank", "shop"), "bank")["bank"]
+    held = Holding(N, (), None, Label("left", "class", ("no", "yes")), np.arange(N) % 2)
+    bank = MatchedBoosting(held, settings, "bank", seat=seat)
+    with pytest.raises(ProtocolError, match="agreed to: different number of parties"):
+        bank.answer(BoostedLabelsAsk(BoostedJob(BOOSTED, "encrypted", N, 2, n_parties=1)))

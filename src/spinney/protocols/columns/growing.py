@@ -320,10 +320,10 @@ class Growing(ABC):
 
     def found_cuts(self, nodes: Integers) -> tuple[OwnSplits, Bools] | None:
         """Return the own best cuts of some nodes and their open children; None if they are lost."""
-        found = self._found
-        if found is None or (self.hides_gains and self._own_choice is None):
+        found, chosen = self._found, self._own_choice
+        if found is None or (self.hides_gains and chosen is None):
             return None
-        if self.hides_gains and not np.array_equal(nodes, self._own_choice):
+        if chosen is not None and not np.array_equal(nodes, chosen):
             raise ProtocolError("The question asks for cuts that the label party did not choose.")
         if not _are_places(nodes, found.gain.size) or not np.all(found.is_good[nodes]):
             raise ProtocolError("The question asks for cuts that this party did not offer.")
