@@ -195,6 +195,8 @@ class Growing(ABC):
         moved = self._move(partition)
         self._require_rules(partition, moved.weight)
         self._go_on(partition, moved, own)
+        if self._seal is not None:
+            self._seal.go_on(partition)
         self.depth += 1
         self._found = self._chosen = self._made = self._own_choice = None
 
