@@ -270,7 +270,9 @@ def test_a_lead_cannot_evaluate_what_another_lead_trained(served):
     agreed = job_called(served, "hers")
     run = served.over(served.submit(agreed))
     other = served.kit("carol", "carol@clinics.example.org", "lead")
-    judged = msgspec.structs.replace(agreed, kind="evaluate", name="judged", model=run.model)
+    judged = msgspec.structs.replace(
+        agreed, kind="evaluate", name="hers-evaluation", model=run.model
+    )
     with pytest.raises(PolicyError, match="Only who started a run may evaluate its model"):
         served.submit(judged, kit=other)
     assert served.over(served.submit(judged)).state == "finished"

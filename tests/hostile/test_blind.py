@@ -128,6 +128,17 @@ def test_a_private_job_that_lets_parties_leave_is_refused_whoever_wrote_it(tmp_p
         Agreed.of_bytes(msgspec.json.encode(said))
 
 
+def test_no_party_reads_a_job_that_says_blind_and_shows_the_coordinator_counts(tmp_path):
+    """A party took a job of noisy_max that was written by hand for a sighted one."""
+    settings = {"epsilon": 1, "method": '"noisy_max"', "n_estimators": None}
+    sighted = {"coordinator": '"sighted"', "secure_sum": None}
+    job = job_of(tmp_path, "private_tree", settings | sighted)
+    said = msgspec.json.decode(job.to_bytes())
+    said["settings"]["coordinator"] = "blind"
+    with pytest.raises(SettingError, match="coordinator = 'blind' is not possible: this job has"):
+        Agreed.of_bytes(msgspec.json.encode(said))
+
+
 def test_noise_in_shares_is_all_there_before_a_hidden_sum_is_opened(tmp_path, monkeypatch):
     """A party that hides its reply from the coordinator still knows how its noise is shared."""
     few: list[str] = []

@@ -12,8 +12,12 @@ from spinney.privacy.schemes import of_public_key
 from spinney.protocols import vertical_boosting
 from spinney.protocols.boosted.settings import Settings
 from spinney.protocols.columns.encrypted_messages import ChooseAsk, SumsAsk
+from spinney.protocols.columns.messages import GainAsk, SplitAsk
 from spinney.protocols.columns.seat import seats_in_one_process
+from spinney.protocols.vertical_boosting.job import BoostedJob
+from spinney.protocols.vertical_boosting.matched import Party as MatchedBoosting
 from spinney.protocols.vertical_boosting.messages import BatchAsk, BoostedLabelsAsk
+from spinney.protocols.vertical_boosting.settings import MatchedSettings
 from spinney.tables.columns import VectorColumns
 from spinney.tables.holding import Holding
 from spinney.tables.schema import Column, Label
@@ -36,6 +40,21 @@ def sides(*, signed):
     columns = (Column("visits", "number"), Column("basket", "number"))
     bank = Holding(N, (), None, Label("left", "class", ("no", "yes")), y)
     shop = Holding(N, columns, VectorColumns(tuple(cells)))
+    held = {"bank": bank, "shop": shop}
+    return {
+        name: vertical_boosting.Party(one, n_jobs=1, seat=seats[name]) for name, one in held.items()
+    }
+
+
+def sides_that_both_have_columns():
+    random = np.random.RandomState(3)
+    cells = random.standard_normal((3, N)).astype(np.float32)
+    y = (cells[0] + cells[1] > 0).astype(np.int32)
+    seats = seats_in_one_process(("bank", "shop"), "bank")
+    income, age, visits = (Column(name, "number") for name in ("income", "age", "visits"))
+    own = VectorColumns((cells[0], cells[2]))
+    bank = Holding(N, (income, age), own, Label("left", "class", ("no", "yes")), y)
+    shop = Holding(N, (visits,), VectorColumns((cells[1],)))
     held = {"bank": bank, "shop": shop}
     return {
         name: vertical_boosting.Party(one, n_jobs=1, seat=seats[name]) for name, one in held.items()
@@ -133,3 +152,41 @@ def test_encrypted_labels_are_not_shared_and_gradients_are_the_label_party_s():
     named = replace(growing.job, key_bits=3072)
     with pytest.raises(ProtocolError, match="A run has one job"):
         parties["bank"].answer(BoostedLabelsAsk(named))
+
+
+def test_the_label_party_tells_no_gain_and_makes_no_cut_that_it_did_not_choose():
+    """A coordinator read the gains of all nodes; with their rows these tell sums of labels."""
+    parties = sides_that_both_have_columns()
+    words: list[str] = []
+
+    def refused(party, ask):
+        with pytest.raises(ProtocolError) as caught:
+            party.answer(ask)
+        words.append(str(caught.value))
+
+    def curious(between, ask):
+        if isinstance(ask, ChooseAsk):
+            refused(between.honest, GainAsk(ask.job, ask.depth, ask.newest, ask.offered))
+            assert between.honest.answer(SplitAsk(ask.job, ask.depth, np.arange(1))).is_behind
+        if isinstance(ask, SplitAsk):
+            refused(between.honest, replace(ask, node=ask.node[:0]))
+        return ask
+
+    trained({"bank": Between(parties["bank"], curious), "shop": parties["shop"]})
+    assert set(words) == {
+        "The job has encrypted labels; gains are told to nobody.",
+        "The question asks for cuts that the label party did not choose.",
+    }
+
+
+def test_a_coordinator_does_not_say_that_the_label_party_is_alone():
+    """Alone, it would encrypt nothing and tell gains."""
+    settings = MatchedSettings(
+        vertical=vertical_boosting.VerticalSettings(boosting=BOOSTED, labels="encrypted"),
+        label_party="bank",
+    )
+    seat = seats_in_one_process(("bank", "shop"), "bank")["bank"]
+    held = Holding(N, (), None, Label("left", "class", ("no", "yes")), np.arange(N) % 2)
+    bank = MatchedBoosting(held, settings, "bank", seat=seat)
+    with pytest.raises(ProtocolError, match="agreed to: different number of parties"):
+        bank.answer(BoostedLabelsAsk(BoostedJob(BOOSTED, "encrypted", N, 2, n_parties=1)))

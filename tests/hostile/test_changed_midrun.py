@@ -173,17 +173,22 @@ def test_a_model_is_evaluated_on_the_rows_that_its_own_training_held_back(tmp_pa
     assert int(judged(tmp_path, job, "same").judged[0].sum()) == 300
 
 
-def test_an_exact_evaluation_is_about_no_fewer_rows_than_a_leaf_may_hold(tmp_path):
-    """North holds back 100 of its 400 rows."""
+def test_an_exact_job_is_about_no_fewer_rows_than_a_leaf_may_hold(tmp_path):
+    """North has 400 rows: one remains of a training that holds back all others."""
     clinics_in(tmp_path)
     write_party(tmp_path, "north", policy="min_samples_leaf = 101")
     job = agreed_job(tmp_path, secure_sum="true", held_out=0.25, min_samples_leaf=101)
     sites = Sites(tmp_path, job)
     Run(coordinator_in(tmp_path), job, attempt_of(job), sites.bytes_to).conduct()
     sites.close()
-    said = "without noise on fewer than 101 rows of 'north', whose policy allows no leaf of so few"
+    said = "the job is about fewer than 101 rows of 'north', whose policy allows no leaf of so few"
     with pytest.raises(PolicyError, match=said):
         judged(tmp_path, job, "few")
+    few = msgspec.structs.replace(job, name="q4", held_out=0.998)
+    sites = Sites(tmp_path, few, run="run-2")
+    with pytest.raises(PolicyError, match=said):
+        train(few, VerifiedSums(sites.keyed()))
+    sites.close()
 
 
 def test_a_lead_whose_certificate_is_not_the_pinned_one_is_refused(tmp_path):

@@ -210,6 +210,24 @@ def test_a_seal_does_not_say_who_cut_a_node():
     assert not LevelSeal(b"l" * 32, "job").fits(2, whole, sizes)
 
 
+def test_parties_that_were_told_other_levels_do_not_accept_each_other_s_cuts():
+    told, otherwise = LevelSeal(b"k" * 32, "job"), LevelSeal(b"k" * 32, "job")
+    sizes, cut = np.array([16, 16]), np.array([7, 1, 9, 3], np.uint8)
+    first = Partition(np.array([True, False]), np.ones(2, np.bool_), cut[:2])
+    other = Partition(np.array([True, True]), np.ones(4, np.bool_), cut)
+    both, flags = np.arange(2), other.child_open
+    parts = (told.of_sides(1, both, sizes, cut), told.of_children(1, 2, both, flags, other.turns))
+    assert join_seals(parts)  # the same at both, as long as both were told the same
+    assert otherwise.of_sides(1, both, sizes, cut) == parts[0]
+    told.go_on(first)
+    otherwise.go_on(other)
+    parts = (told.of_sides(1, both, sizes, cut), told.of_children(1, 2, both, flags, other.turns))
+    level = Partition(other.split, flags, cut)
+    level.seal = np.frombuffer(join_seals(parts), np.uint8)
+    assert told.fits(1, level, sizes)
+    assert not otherwise.fits(1, level, sizes)
+
+
 # --- parties in one process, which have no seal: what still holds --------------------------------
 
 

@@ -105,18 +105,25 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             self.kind == PREDICT
         ):
             raise SettingError("Models over rows are evaluated, and those over columns predict.")
-        self._require_possible()
+        self._require_of_its_kind()
         JobConfig(name=self.name, protocol=self.protocol, task=self.task)  # checks them
         # In the order of the protocol's fields, so that the digest does not depend on the writer.
         ordered = msgspec.to_builtins(self.given)
         msgspec.structs.force_setattr(self, "settings", ordered)
-        if self.quorum < len(self.parties) and self.protocol_settings().privacy is not None:
+        self._require_possible()
+
+    def _require_possible(self) -> None:
+        """Raise unless the protocol can do what the job says: a lead may write it by hand."""
+        settings = self.protocol_settings()  # refuses invalid settings
+        if self.kind in (TRAIN, PROPOSE):
+            is_blind(self.spec, self.given, settings, len(self.parties))  # so does this
+        if self.quorum < len(self.parties) and settings.privacy is not None:
             raise SettingError(
                 "A private job needs all its parties until the end, because a party that leaves "
                 "takes its noise with it. Drop quorum from [job]."
             )
 
-    def _require_possible(self) -> None:
+    def _require_of_its_kind(self) -> None:
         """Raise unless a job of this kind can be what the job says."""
         if self.evaluation is not None:
             self._require_evaluable()
@@ -372,7 +379,7 @@ def agreement_of(job: JobFile, kind: str = TRAIN) -> Agreed:
             "other's rows. Declare them in [schema]: classes = [...]."
         )
     quorum = len(parties) if job.job.quorum is None else job.job.quorum
-    agreed = Agreed(
+    return Agreed(
         kind=kind,
         name=job.job.name,
         protocol=job.job.protocol,
@@ -385,6 +392,3 @@ def agreement_of(job: JobFile, kind: str = TRAIN) -> Agreed:
         held_out_seed=job.simulation.random_state,
         release=job.release or Hardening(),
     )
-    settings = agreed.protocol_settings()  # refuses invalid settings
-    is_blind(agreed.spec, agreed.given, settings, len(parties))  # so does this
-    return agreed

@@ -30,8 +30,9 @@ from spinney.deployment.party.tables import (
     open_ledger,
     open_table,
     read_whole_table,
+    require_enough_rows,
 )
-from spinney.deployment.party.trained import require_enough_rows, require_trained_here
+from spinney.deployment.party.trained import require_trained_here
 from spinney.deployment.questions import (
     AuditAsk,
     AuditReply,
@@ -231,7 +232,10 @@ class RunParty:
         if self._answering is None:
             whole = read_whole_table(self._party, self._agreed)
             self._busy.enter_context(left_behind(whole))
+            n_rows = whole.n_rows
             table = choose_rows(whole, self._party, self._agreed)
+            if self._agreed.is_exact:
+                require_enough_rows(self._party, table.n_rows, n_rows)
             if self._agreed.kind == CHECK:  # a table that was mended is compared again
                 self._accepted.accept(self._agreed, fingerprint(table))
             else:
@@ -289,8 +293,6 @@ class RunParty:
         if agreed.kind == EVALUATE:
             assert not isinstance(table, Holding)  # there are no such jobs
             if agreed.evaluation is None:
-                least = self._party.policy.min_samples_leaf
-                require_enough_rows(self._name, least, table.n_rows)
                 return EvaluatingParty(table, agreed.model, n_jobs=n_jobs)
             n_parties, data = len(agreed.parties), self._party.ledger.data
             return private_evaluation.Party(

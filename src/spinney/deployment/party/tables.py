@@ -156,6 +156,21 @@ def _of_fold(whole: Table | Holding, agreed: Agreed) -> Table:
     return table.select(np.flatnonzero(is_in if agreed.kind == EVALUATE else ~is_in))
 
 
+def require_enough_rows(party: PartyFile, n_chosen: int, n_rows: int) -> None:
+    """Raise if a job without noise leaves so few rows that they are not even one leaf.
+
+    A lead chooses by a share and a seed which rows are held back. Of two jobs, or of one over a
+    single row, the sums would read rows one by one, whatever leaves and masks the policy asks for.
+    """
+    least = min(party.policy.min_samples_leaf, n_rows)
+    if 0 < n_chosen < least:
+        raise PolicyError(
+            f"By its held_out, the job is about fewer than {least} rows of {party.party.name!r}, "
+            "whose policy allows no leaf of so few (rule 'min_samples_leaf'). Nothing was "
+            "released. Choose another held_out, or add noise."
+        )
+
+
 def _own_columns(party: PartyFile, agreed: Agreed) -> Holding:
     """Open the party's columns for a job over columns; one party has the label."""
     settings, spec = agreed.protocol_settings(), agreed.spec

@@ -37,13 +37,3 @@ def require_trained_here(records: Path, job: Agreed) -> None:
             "settings, columns or parties, or that held back other rows. Nothing was released. Use "
             "the job file of the training."
         )
-
-
-def require_enough_rows(party: str, least: int, n_rows: int) -> None:
-    """Raise if an exact evaluation would be about fewer rows of the party than a leaf may hold."""
-    if 0 < n_rows < least:
-        raise PolicyError(
-            f"The job judges the model without noise on fewer than {least} rows of {party!r}, "
-            "whose policy allows no leaf of so few (rule 'min_samples_leaf'). Nothing was "
-            "released. Hold back more rows, or give [evaluation] an epsilon."
-        )

@@ -50,6 +50,7 @@ LABELS, SUMS, CUTS = (
     "choice of cuts",
 )  # what is signed
 ENDED = "ended"
+_OWN = -2  # the number of the label party's own columns among sums
 _LOG = logging.getLogger("spinney.party")  # stays at the party
 
 
@@ -262,6 +263,7 @@ class LabelSide:
         chosen = self._chosen(growing, found, node[first], first)
         turns = chosen.turns if isinstance(chosen.turns, np.ndarray) else NO_TURNS
         split = np.flatnonzero(chosen.winner != -1)
+        growing.choose_own(np.flatnonzero(chosen.winner == _OWN))
         seal = growing.seal_of_children(split, chosen.child_open, turns)
         return replace(chosen, signed=self._signed_cuts(ask, chosen), seal=seal)
 
@@ -441,7 +443,7 @@ def _signers(ask: ChooseAsk) -> list[str]:
 class _Candidates:
     """The best cut of each of some columns."""
 
-    source: int  # the number of the sums, -2 for the label party's own
+    source: int  # the number of the sums, `_OWN` for the label party's own
     node: Integers
     place: Integers
     slot: Integers
@@ -458,7 +460,7 @@ def _own_candidates(growing: Growing, ask: ChooseAsk) -> _Candidates:
     best = replace(growing.found_splits(node), gain=gain[node])
     place = begin[node] + slot[node]
     turns = growing.turns_of(ask.offered.column[place].astype(np.int32))
-    return _Candidates(-2, node, ask.place[place].astype(np.int64), slot[node], best, turns)
+    return _Candidates(_OWN, node, ask.place[place].astype(np.int64), slot[node], best, turns)
 
 
 def _require_cells(reply: SumsReply, counts: Integers, n_slots: Integers, n_open: int) -> None:

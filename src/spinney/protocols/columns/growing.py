@@ -99,6 +99,7 @@ class Growing(ABC):
         self._found: _Found | None = None
         self._chosen: OwnSplits | None = None
         self._made: Bytes | None = None  # the sides of own cuts
+        self._own_choice: Integers | None = None  # the nodes that it chose to cut itself
 
     # --- what trees differ in ------------------------------------------------------------------
 
@@ -200,8 +201,10 @@ class Growing(ABC):
         moved = self._move(partition)
         self._require_rules(partition, moved.weight)
         self._go_on(partition, moved, own)
+        if self._seal is not None:
+            self._seal.go_on(partition)
         self.depth += 1
-        self._found = self._chosen = self._made = None
+        self._found = self._chosen = self._made = self._own_choice = None
 
     def _require_seal(self, partition: Partition) -> None:
         """Raise unless the parties cut this level."""
@@ -314,11 +317,22 @@ class Growing(ABC):
         found = self._found.best.splits
         return BestSplits(*(value[nodes] for value in vars(found).values()))
 
+    @property
+    def hides_gains(self) -> bool:
+        """Whether only the label party may know gains: labels are encrypted for the others."""
+        return self.job.labels == "encrypted" and self.job.n_parties > 1
+
+    def choose_own(self, nodes: Integers) -> None:
+        """Remember which nodes the label party, which compares all columns, cuts by its own."""
+        self._own_choice = nodes
+
     def found_cuts(self, nodes: Integers) -> tuple[OwnSplits, Bools] | None:
         """Return the own best cuts of some nodes and their open children; None if they are lost."""
-        found = self._found
-        if found is None:
+        found, chosen = self._found, self._own_choice
+        if found is None or (self.hides_gains and chosen is None):
             return None
+        if chosen is not None and not np.array_equal(nodes, chosen):
+            raise ProtocolError("The question asks for cuts that the label party did not choose.")
         if not _are_places(nodes, found.gain.size) or not np.all(found.is_good[nodes]):
             raise ProtocolError("The question asks for cuts that this party did not offer.")
         splits = found.best.splits

@@ -7,7 +7,9 @@ The parties of a matched run have a key that the coordinator lacks. Whoever cuts
 keyed hash of the node's number and of the sides of its rows; whoever decides which children stay
 open makes another. All hashes of a level are joined by exclusive or, first at each party and then
 at the coordinator. The result is the seal (an aggregate of message authentication codes, Katz and
-Lindell 2008). It does not say who cut which node. Every party checks it before it moves a row.
+Lindell 2008). It does not say who cut which node. Every party checks it before it moves a row. The
+keys of a level depend on all levels before it, so parties that were told different ones do not
+accept each other's cuts.
 
 It holds against a coordinator alone. A party that shares its key with the coordinator breaks it.
 """
@@ -33,7 +35,11 @@ class LevelSeal:
 
     def __init__(self, key: bytes, job: str) -> None:
         self._key = key
-        self._job = job.encode()
+        self._story = job.encode()  # and all levels so far
+
+    def go_on(self, partition: Partition) -> None:
+        """Go on to the next level: its seal is for parties that were told the same levels."""
+        self._story = blake2b(partition.pack(), key=blake2b(self._story).digest()).digest()
 
     def of_sides(self, depth: int, nodes: Integers, sizes: Integers, sides: Bytes) -> bytes:
         """Return the seal of the sides of some nodes; `sizes` are the nodes' row entries."""
@@ -74,7 +80,7 @@ class LevelSeal:
         return join_seals(parts) == (partition.seal.tobytes() or bytes(SEAL_BYTES))
 
     def _derived(self, purpose: str, depth: int) -> bytes:
-        return derive_key(self._key, purpose, job=self._job, round_number=depth, names=())
+        return derive_key(self._key, purpose, job=self._story, round_number=depth, names=())
 
 
 def join_seals(seals: Iterable[bytes]) -> bytes:

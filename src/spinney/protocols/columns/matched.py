@@ -238,6 +238,8 @@ class MatchedParty(ABC):
                 ("label_epsilon", job.label_epsilon, agreed.label_epsilon),
                 ("name", job.name, agreed.job),
             ]
+            if self._seat is not None:  # one party alone would hide no gain from the coordinator
+                terms += [("number of parties", job.n_parties, len(self._seat.parties))]
         for name, asked, right in terms:
             if asked != right:
                 raise _outside(name)

@@ -220,6 +220,8 @@ class ColumnsParty(ABC):
         growing = self.grown_to(ask.job, ask.depth, ask.newest)
         if growing is None:
             return GainReply(True, np.zeros(0), np.zeros(0, np.int16))
+        if growing.hides_gains:  # with the rows of a node, a gain tells how many have which label
+            raise ProtocolError("The job has encrypted labels; gains are told to nobody.")
         gain, slot = growing.gains(ask.offered)  # Alg. 1: impurity improvement of F'_i
         return GainReply(False, gain, slot.astype(np.int16))
 

@@ -67,9 +67,9 @@ def test_without_noise_the_cuts_are_the_exact_ones(seed, n_classes, name, weight
     require_the_same(exact, noisy)
 
 
-def require_the_same(exact, noisy):
+def require_the_same(exact, noisy, among=True):
     """Cuts are equal but where two are equally good: the exact search may round differently."""
-    cut = exact.slot >= 0
+    cut = (exact.slot >= 0) & among
     assert np.array_equal(cut, noisy.slot >= 0)
     assert np.array_equal(exact.total, noisy.total)
     assert np.allclose(exact.gain[cut], noisy.gain[cut], rtol=1e-9, atol=1e-9)
@@ -90,7 +90,8 @@ def test_without_noise_the_cuts_of_amounts_are_the_exact_ones(seed, least):
     criterion = Criterion.of("squared_error", np.zeros(0), 1000)
     exact = found(counters, slots, columns, criterion, is_noisy=False, least=least)
     noisy = found(counters, slots, columns, criterion, is_noisy=True, least=least)
-    require_the_same(exact, noisy)
+    # Only the exact search cuts amounts where that gains nothing.
+    require_the_same(exact, noisy, among=exact.gain > 0)
 
 
 def sides(best: BestSplits, counters, slots, node):
