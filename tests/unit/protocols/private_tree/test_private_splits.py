@@ -67,7 +67,7 @@ def test_without_noise_the_cuts_are_the_exact_ones(seed, n_classes, name, weight
     require_the_same(exact, noisy)
 
 
-def require_the_same(exact, noisy, among=True):
+def require_the_same(exact, noisy, *, among=True):
     """Cuts are equal but where two are equally good: the exact search may round differently."""
     cut = (exact.slot >= 0) & among
     assert np.array_equal(cut, noisy.slot >= 0)
