@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 
 from data import SHARED, shared
 from harness import arguments, save, table
-from spinney import HorizontalForestClassifier
+from spinney import HorizontalBoostingClassifier, HorizontalForestClassifier
 from spinney.protocols.model import ForestModel
 from spinney.protocols.release_terms import Hardening
 from spinney.report.door import release
@@ -32,6 +32,7 @@ _TABLES = (
     "waveform",
 )
 _ROWS = 4000
+_MODELS = (("forest", 1), ("forest", 100), ("boosted", 100))
 
 
 def auc(model: ForestModel, columns: Columns, truth: Any) -> float:
@@ -42,22 +43,28 @@ def auc(model: ForestModel, columns: Columns, truth: Any) -> float:
     return float(roc_auc_score(truth, shares, multi_class="ovr", labels=model.schema.label.classes))
 
 
-def line_of(name: str, n_trees: int, leaf: int) -> dict[str, Any]:
-    """Return what hardening did to one forest."""
+def line_of(name: str, kind: str, n_trees: int, leaf: int) -> dict[str, Any]:
+    """Return what hardening did to one model."""
     X, y = shared(name)
     drawn = np.random.default_rng(0).permutation(len(X))[:_ROWS]
     X, y = X.iloc[drawn], y.iloc[drawn].astype(str)
     parts = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
     X_train, X_test, y_train, y_test = parts
-    forest = HorizontalForestClassifier(n_trees, min_samples_leaf=leaf, random_state=0)
-    model = forest.fit(X_train, y_train).model_
+    how = {"min_samples_leaf": leaf, "random_state": 0}
+    learner: Any = (
+        HorizontalForestClassifier(n_trees, **how)
+        if kind == "forest"
+        else HorizontalBoostingClassifier(max_iter=n_trees, **how)
+    )
+    model = learner.fit(X_train, y_train).model_
     left, done = release(model, Hardening())
-    least, most = bounds_told(left.forest, Hardening(), is_class=True)
+    least, most = bounds_told(left.forest, Hardening(), is_class=kind == "forest")
     columns = columns_of(X_test, model.schema)
     closed = [one.split()[0] for one in done if "would have followed" in one]
     before, after = auc(model, columns, y_test), auc(left, columns, y_test)
     return {
         "table": name,
+        "model": kind,
         "trees": n_trees,
         "leaves of": leaf,
         "nodes": model.forest.n_nodes,
@@ -75,8 +82,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     names = [name for name in _TABLES if (SHARED / f"{name}.parquet").is_file()]
     found = [
-        line_of(name, n_trees, leaf)
-        for n_trees in ([5] if given.fast else [1, 100])
+        line_of(name, kind, n_trees, leaf)
+        for kind, n_trees in ((("forest", 5),) if given.fast else _MODELS)
         for leaf in (1, 5, 20)
         for name in (names[:2] if given.fast else names)
     ]
