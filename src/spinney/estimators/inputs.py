@@ -33,6 +33,8 @@ from spinney.tables.outside import (
 )
 from spinney.tables.schema import LabelKind, Schema, join_words
 from spinney.tables.table import MemoryTable
+from spinney.tables.undeclared import are_classes_read
+from spinney.tables.withheld import FEW_ROWS
 from spinney.typing import Floats
 
 _MOST_SPARSE_CELLS = 1 << 28
@@ -180,8 +182,11 @@ def deal_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
     return {str(name): table.select(part) for name, part in zip(names, rows, strict=True)}
 
 
-def warn_of_leaks(facts: tuple[str, ...]) -> None:
-    """Warn of the public facts that a simulation read from private data."""
+def warn_of_leaks(facts: tuple[str, ...], table: MemoryTable | None = None) -> None:
+    """Warn of the public facts that a simulation read from private data.
+
+    With the `table`, also of classes that leave without their text, because few rows hold them.
+    """
     if not facts:
         return
     named = ", ".join(facts[:_NAMED_FACTS])
@@ -189,9 +194,26 @@ def warn_of_leaks(facts: tuple[str, ...]) -> None:
     text = f"{named} and {more} more" if more > 0 else named
     warnings.warn(
         f"Public facts were read from the parties' data: {text}. That is fine in a simulation; "
-        "real parties declare them. Pass schema=Schema(...) to do so here.",
+        f"real parties declare them. Pass schema=Schema(...) to do so here.{_rare(facts, table)}",
         PrivacyLeakWarning,
         stacklevel=4,
+    )
+
+
+def _rare(facts: tuple[str, ...], table: MemoryTable | None) -> str:
+    """Say which classes a saved or exported model does not name."""
+    if table is None or not are_classes_read(table.schema.label, facts):
+        return ""
+    label = table.schema.label
+    assert label.classes is not None
+    rows = np.bincount(table.target, minlength=len(label.classes))
+    rare = [repr(name) for name, n in zip(label.classes, rows, strict=True) if n < FEW_ROWS]
+    if not rare:
+        return ""
+    return (
+        f" Fewer than {FEW_ROWS} rows hold the class {join_words(rare)}: a model that is saved or "
+        "exported does not name it. Mend its spelling, leave its rows out, or declare it in "
+        "schema."
     )
 
 

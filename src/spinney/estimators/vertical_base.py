@@ -20,11 +20,11 @@ from spinney.estimators.column_party import ColumnParties, column_parties
 from spinney.estimators.inputs import check_features, fit_input, warn_of_leaks
 from spinney.protocols.release_terms import Hardening
 from spinney.protocols.settings import as_text
-from spinney.tables.category_rows import rows_of_categories
 from spinney.tables.columns import VectorColumns
 from spinney.tables.frames import columns_of
 from spinney.tables.holding import Holding
 from spinney.tables.table import MemoryTable
+from spinney.tables.undeclared import undeclared_rows
 from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, silent
@@ -99,11 +99,11 @@ class ColumnsEstimator(ForestEstimator):
         classes = table.schema.label.classes or ()
         settings = self._vertical_settings(classes)
         if len(parties.columns) > 1:
-            warn_of_leaks(given.read_facts)
+            warn_of_leaks(given.read_facts, table)
         own = table.schema.label.name
         read = tuple(fact for fact in given.read_facts if fact.endswith(f" of {own!r}"))
         self._train_parties(table, parties, settings, read)
-        self._rows_of_category = rows_of_categories([table], table.schema, given.read_facts)
+        self._undeclared = undeclared_rows([table], table.schema, given.read_facts)
         if self._is_classifier:
             self.classes_ = classes_like(given.labels, classes)
             self.n_classes_ = len(classes)
@@ -179,7 +179,7 @@ class ColumnsEstimator(ForestEstimator):
 
         parts: dict[str, PartialModel] = self.partial_models_
         joined = join_model(parts, self._consenting(parts))
-        return replace(joined, rows_of_category=self._rows_of_category)
+        return replace(joined, undeclared=self._undeclared)
 
     @model_.setter
     def model_(self, model: "ForestModel") -> None:
