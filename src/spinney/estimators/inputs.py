@@ -73,7 +73,7 @@ def fit_input(
     labels = _checked_labels(y, X, is_classifier=is_classifier)
     kind: LabelKind = "class" if is_classifier else "number"
     if isinstance(schema, dict):
-        name = _name_of(y) or "y"
+        name = _name_of(y, X) or "y"
         schema = declare(X, name, kind, schema, categorical_features=categorical_features)
     if schema is not None and is_private:
         _require_facts(schema)
@@ -83,7 +83,7 @@ def fit_input(
             labels,
             categorical_features=categorical_features,
             label_kind=kind,
-            label_name=_name_of(y),
+            label_name=_name_of(y, X),
             declared=[c.name for c in schema.columns if c.categories] if schema else (),
         )
         if not needs_ranges:
@@ -225,10 +225,17 @@ def is_complete(y: Any) -> bool:
     return labels.dtype.kind != "O" or labels.ndim != 1 or None not in cells_of(labels).texts()
 
 
-def _name_of(y: Any) -> str | None:
-    """Return the name of the label column, if it is text."""
+def _name_of(y: Any, X: Any) -> str | None:
+    """Return the name of the label column, if it is text; a label made from a column has another.
+
+    `2 * X["age"]` is called "age" by pandas, and is a label beside that column.
+    """
     name = getattr(y, "name", None)
-    return name if isinstance(name, str) else None
+    if not isinstance(name, str):
+        return None
+    while name in (feature_names(X) or ()):
+        name += "_"
+    return name
 
 
 def _is_frame(X: Any) -> bool:

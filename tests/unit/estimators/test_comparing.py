@@ -121,3 +121,12 @@ def test_a_declared_list_of_categories_may_be_long_whatever_else_is_declared():
     table = X.assign(code=[codes[row % 300] for row in range(N)])
     model = spinney.HorizontalForestClassifier(3, random_state=0, schema={"code": codes})
     assert model.fit(table, ILL).model_.schema.columns[2].categories == tuple(codes)
+
+
+@pytest.mark.parametrize("schema", [None, {"age": (-50, 200), "dose": (-9, 9)}])
+def test_a_label_made_from_a_column_has_another_name(schema):
+    y = 2 * X["age"]  # pandas calls it "age" too
+    model = spinney.HorizontalForestRegressor(3, random_state=0, schema=schema).fit(X, y)
+    assert model.model_.schema.names == ("age", "dose")
+    assert model.model_.schema.label.name == "age_"
+    assert model.score(X, y) > 0.9
