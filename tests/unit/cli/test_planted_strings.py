@@ -13,7 +13,7 @@ import pytest
 
 import spinney
 from spinney import deal_rows
-from spinney.errors import SettingError
+from spinney.errors import PrivacyLeakWarning, SettingError
 
 N = 300
 MARK = "Zq7secret"
@@ -256,6 +256,22 @@ def test_an_estimator_saves_no_rare_value(tmp_path):
     name = "HorizontalForestClassifier"
     assert grow_and_save(name, tmp_path) == forms_of(name)
     assert marked_files(tmp_path) == []
+
+
+def test_a_rare_class_stays_with_who_fits_and_is_withheld_where_the_model_goes(tmp_path):
+    X, y = planted()[["age"]], np.arange(N) % 2
+    y[:3] = 7
+    forest = spinney.HorizontalForestClassifier(3, random_state=0)
+    with pytest.warns(PrivacyLeakWarning, match="Fewer than 5 rows hold the class 7: a model that"):
+        forest.fit(X, y, party=deal_rows(y, 3, random_state=0))
+    assert forest.classes_.tolist() == [0, 1, 7]
+    assert forest.evaluate(X, y, epsilon=5).classes == ("0", "1", "7")
+    assert forest.report_.evaluation.classes == ("0", "1", "(withheld 3)")
+    forest.save(tmp_path / "model.spinney")
+    named = [0, 1, "(withheld 3)"]  # numbers stay numbers
+    assert spinney.load_model(tmp_path / "model.spinney").classes_.tolist() == named
+    assert forest.to_sklearn().classes_.tolist() == named
+    assert forest.to_sklearn(exact=True).classes_.tolist() == [0, 1, 7]
 
 
 @pytest.mark.slow(reason="trains every family")
