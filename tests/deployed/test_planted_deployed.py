@@ -27,22 +27,24 @@ from spinney.errors import SpinneyError
 from spinney.jobs.file import load_job
 
 MARK = b"Zq7secret"
+LABEL = "readmitted"
 CASES = {**EXACT, **{f"{case} with noise": settings for case, settings in NOISY.items()}}
 QUICK = ("horizontal_forest", "private_forest with noise")
 
 
-def plant(folder: Path, *, cell: bool) -> None:
+def plant(folder: Path, *cells: str) -> None:
     """Give every party a table with marks in its ids and in columns that no job uses.
 
-    With `cell`, one cell of a category that the job uses holds what the schema does not name.
+    One cell of each of these columns, which the job uses, holds what the schema does not name.
     """
     kits(folder)
     for name in CLINICS:
         rows = pd.read_csv(EXAMPLES / f"{name}.csv")
         rows["visit"] = [f"{MARK.decode()} {name} {place}" for place in range(len(rows))]
         rows["note"] = [f"{MARK.decode()} was here {place // 9}" for place in range(len(rows))]
-        if cell:
-            rows.loc[7, "ward"] = f"{MARK.decode()} in the wrong column"
+        for place, column in enumerate(cells):
+            rows[column] = rows[column].astype(object)
+            rows.loc[7 + place, column] = f"{MARK.decode()} in the wrong column"
         write_party(folder, name, table='source = "csv"\npath = "own.csv"\nrow_id = "visit"')
         rows.to_csv(folder / name / "own.csv", index=False)
 
@@ -87,25 +89,27 @@ def _packed(reply: Any) -> bytes:
 )
 def test_no_protocol_lets_a_mark_leave(tmp_path, case):
     agreed = job_of(tmp_path, case, CASES[case])
-    plant(tmp_path, cell=not agreed.is_exact)  # such a cell is changed where counts have noise
+    # Where counts have noise, such a cell is changed, or its row left out.
+    plant(tmp_path, *(() if agreed.is_exact else ("ward", LABEL)))
     overheard = Overheard(tmp_path, agreed)
     overheard.run()
     assert len(overheard.heard) > 1000
     assert overheard.marked() == []
 
 
-def test_an_exact_job_is_refused_by_such_a_cell_without_its_words(tmp_path):
-    plant(tmp_path, cell=True)
+@pytest.mark.parametrize("column", ["ward", LABEL])
+def test_an_exact_job_is_refused_by_such_a_cell_without_its_words(tmp_path, column):
+    plant(tmp_path, column)
     overheard = Overheard(tmp_path, job_of(tmp_path, "horizontal_forest", {}))
-    with pytest.raises(SpinneyError, match="ward") as error:
+    with pytest.raises(SpinneyError, match=column) as error:
         overheard.run()
     assert MARK.decode() not in str(error.value)
-    assert "ward" in status_of(tmp_path).message
+    assert column in status_of(tmp_path).message
     assert overheard.marked() == []
 
 
 def test_a_comparison_of_tables_tells_no_mark(tmp_path):
-    plant(tmp_path, cell=True)
+    plant(tmp_path, "ward", LABEL)
     job_of(tmp_path, "horizontal_forest", {})
     overheard = Overheard(tmp_path, check_of(load_job(tmp_path / "job.toml", deployed=True)))
     overheard.run()

@@ -246,8 +246,8 @@ def test_party_check_tells_the_party_what_a_private_job_changes(tmp_path):
     job_of(tmp_path, "private_forest")
     found = check(tmp_path / "north" / "party.toml", tmp_path / "job.toml")
     assert found["outside"] == (
-        "Column 'ward': 1 cells are not declared and count as 'other'. "
-        "Label 'readmitted': 1 rows have no label and are left out."
+        "Column 'ward': 1 cell is not declared and counts as 'other'. "
+        "Label 'readmitted': 1 row has no label and is left out."
     )
     assert found["rows"] == 399
 
@@ -262,5 +262,5 @@ def test_a_proposal_is_answered_alike_and_the_party_alone_is_told(case, tmp_path
     finally:
         sites.close()
     assert {(reply.accepts, reply.reason) for reply in replies.values()} == {(True, "")}
-    assert "Job 'q3': Column 'ward': 1 cells are not declared and count as 'other'." in caplog.text
-    assert "Label 'readmitted': 1 rows have no label and are" in caplog.text
+    assert "Job 'q3': Column 'ward': 1 cell is not declared and counts as 'other'." in caplog.text
+    assert "Label 'readmitted': 1 row has no label and is" in caplog.text

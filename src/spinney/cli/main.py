@@ -232,7 +232,7 @@ def tune(
         stages.begin("trying settings")
         from spinney.cli.tunes import tune_job  # noqa: PLC0415
 
-        found = tune_job(job, tries or (), folds, epsilon, kit)
+        found = tune_job(job, tries or (), folds, epsilon, kit, remark=stages.remark)
     typer.echo(found.to_json() if as_json else str(found))
 
 

@@ -1,7 +1,7 @@
 """`spinney tune`: settings by cross-validation over parties."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ def tune_job(
     n_folds: int,
     epsilon: float | None,
     kit: Path | None,
+    *,
+    remark: Callable[[str], None],
 ) -> Tuned:
     """Tune a job, over the values that the command line names or over those of its protocol."""
     grid = dict(map(_parsed, tries)) or None
@@ -24,7 +26,7 @@ def tune_job(
         return tune(job, grid, n_folds, epsilon)
     from spinney.deployment.tuning import tune_deployed  # noqa: PLC0415
 
-    return tune_deployed(job, kit, grid, n_folds, epsilon)
+    return tune_deployed(job, kit, grid, n_folds, epsilon, remark=remark)
 
 
 def _parsed(text: str) -> tuple[str, list[Any]]:

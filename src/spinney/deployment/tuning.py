@@ -1,5 +1,6 @@
 """`spinney tune` over the parties of a federation: every training and every score is a job."""
 
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -9,13 +10,16 @@ import msgspec
 from spinney.deployment.client import run_job
 from spinney.deployment.coordinator.runs import Status
 from spinney.deployment.job import Agreed, evaluation_after, fold_of_job
+from spinney.deployment.party.policy import Policy
 from spinney.jobs.file import EvaluationConfig, JobFile, load_job
 from spinney.jobs.tuning import (
+    DEPLOYED_GRIDS,
     Candidate,
     Cost,
     Grid,
     Tuned,
     candidates_of,
+    count_trainings,
     search,
     search_within,
     share_of,
@@ -69,11 +73,21 @@ class DeployedWork:
 
 
 def tune_deployed(
-    path: Path, kit: Path, grid: Grid | None, n_folds: int, epsilon: float | None
+    path: Path,
+    kit: Path,
+    grid: Grid | None,
+    n_folds: int,
+    epsilon: float | None,
+    *,
+    remark: Callable[[str], None],
 ) -> Tuned:
-    """Search the settings of a job with its real parties, each of whom must allow every job."""
+    """Search the settings of a job with its real parties, each of whom must allow every job.
+
+    `remark` is told before anything begins how many jobs that are.
+    """
     job = load_job(path, deployed=True)
-    candidates = candidates_of(job, grid, n_folds, epsilon)
+    candidates = candidates_of(job, grid, n_folds, epsilon, DEPLOYED_GRIDS)
+    remark(_announced(count_trainings(job, candidates, n_folds, epsilon)))
     evaluation: Any = None
     if epsilon is not None:
         share = share_of(epsilon, candidates)
@@ -84,3 +98,16 @@ def tune_deployed(
     if epsilon is None:
         return search(job, work, candidates, n_folds)
     return search_within(job, work, candidates, n_folds, epsilon)
+
+
+def _announced(n_trainings: int) -> str:
+    """Say how many jobs a search begins, and what the parties' policies make of that."""
+    n_jobs, usual = 2 * n_trainings, Policy().jobs_per_hour
+    said = (
+        f"This search begins {n_jobs} jobs at every party: {n_trainings} trainings and their "
+        f"scores. A policy lets so many begin within an hour as jobs_per_hour says ({usual} by "
+        "default); the job after that is refused, and ends the search."
+    )
+    if n_jobs < usual:
+        return said
+    return f"{said} Ask the parties to allow more, or try fewer values or folds (--try, --folds)."

@@ -21,7 +21,8 @@ from spinney.errors import SettingError
 from spinney.estimators.inputs import check_features, is_complete
 from spinney.seeds import job_seed
 from spinney.tables.frames import columns_of
-from spinney.tables.schema import Schema
+from spinney.tables.schema import Label, Schema
+from spinney.tables.withheld import has_withheld
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Integers, Values
 
@@ -156,6 +157,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
         names = getattr(self, "feature_names_in_", None)
         classes = getattr(self, "classes_", None)
+        if has_withheld(model.schema.label.classes or ()):
+            classes = classes_of(model.schema.label)
         if model.boosted is not None:
             from spinney.estimators.to_sklearn_boosted import sklearn_boosting  # noqa: PLC0415
 
@@ -290,6 +293,12 @@ def require_classes(y: Any) -> None:
     """Raise if labels are no classes; incomplete ones are refused elsewhere."""
     if y is not None and is_complete(y):
         check_classification_targets(y)
+
+
+def classes_of(label: Label) -> NDArray[Any]:
+    """Return a model's classes; numbers stay numbers beside a class that has lost its text."""
+    classes = label.classes or ()
+    return np.array(classes, dtype=object if has_withheld(classes) else None)
 
 
 def classes_like(labels: Any, classes: tuple[Any, ...]) -> Any:

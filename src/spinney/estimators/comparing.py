@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.estimators.base import ForestEstimator
 from spinney.transport.in_process import InProcess
-from spinney.typing import silent
+from spinney.typing import Floats, silent
 
 if TYPE_CHECKING:
     from spinney.protocols.model import ForestModel
@@ -42,26 +42,32 @@ class Compares(ForestEstimator):
 
         Scores are the accuracy, or R2 for numbers. `fit` must have `baselines=True`, which only a
         simulation may, because it pools rows without noise. A party whose rows all have the same
-        class has no own model: None.
+        class has no own model: None. Nor has a party that holds columns without labels. Of evolved
+        trees, "federated" is the mean of all parties' trees, and "pooled" and "local" are trees
+        that were grown at home, without evolving.
         """
         check_is_fitted(self, "baselines_")
         truth = np.asarray(y)
 
-        def score(model: ForestModel | None) -> float | None:
-            if model is None:
-                return None
-            found = self._predicted(X, model)
+        def score(found: Floats) -> float:
             if not self._is_classifier:
                 from sklearn.metrics import r2_score  # noqa: PLC0415  loaded late
 
                 return float(r2_score(truth, found))
             return float(np.mean(self.classes_.take(found.argmax(axis=1)) == truth))
 
+        def score_of(model: ForestModel | None) -> float | None:
+            return None if model is None else score(self._predicted_by(model, X))
+
         return {
-            "federated": score(self.model_),
-            "pooled": score(self.baselines_["pooled"]),
-            "local": {name: score(m) for name, m in self.baselines_["local"].items()},
+            "federated": score(self._predicted(X)),
+            "pooled": score_of(self.baselines_["pooled"]),
+            "local": {name: score_of(m) for name, m in self.baselines_["local"].items()},
         }
+
+    def _predicted_by(self, model: ForestModel, X: Any) -> Floats:
+        """Return what a model to compare with predicts."""
+        return self._predicted(X, model)
 
 
 def _alone(

@@ -81,6 +81,7 @@ class Evaluates:
         from spinney.protocols.private_evaluation.simulated import (  # noqa: PLC0415
             evaluate_models,
         )
+        from spinney.report.hardening import with_shown_classes  # noqa: PLC0415
 
         tables = tables_for(self, X, y, party)
         model = self.model_  # type: ignore[attr-defined]
@@ -108,7 +109,11 @@ class Evaluates:
         self.ledger_ = held
         report: Any = getattr(self, "report_", None)  # a loaded model has none
         if report is not None:
-            self.report_ = report.evaluated(found.quality, found.claims, found.rounds)
+            quality = found.quality
+            if report.release is not None:
+                fewest = report.release.smallest_leaf
+                quality = with_shown_classes(quality, model, fewest)
+            self.report_ = report.evaluated(quality, found.claims, found.rounds)
         return found.quality
 
     def cross_validate(

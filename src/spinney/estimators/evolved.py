@@ -1,6 +1,7 @@
 """The base of `GeneticTreeClassifier` and `GeneticTreeRegressor`: fitting, one tree per party."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ from spinney.seeds import job_seed
 from spinney.tables.frames import columns_of
 from spinney.tables.table import MemoryTable
 from spinney.trees.threads import thread_count
-from spinney.typing import Floats, Progress
+from spinney.typing import Floats, Progress, silent
 
 _SETTINGS = (  # parameters that have the same name as settings
     "population_size",
@@ -146,6 +147,21 @@ class EvolvedTrees(RowsEstimator):
         self.depth_ = evolved.depth
         return evolved
 
+    def _compare(
+        self, tables: dict[str, MemoryTable], spec: Spec[Any], settings: GeneticSettings
+    ) -> None:
+        """Keep the parties' home trees, and grow that of one party with all rows."""
+        self.__dict__.pop("baselines_", None)
+        if not self.baselines:
+            return
+        _, few = spec.baseline(settings)
+        training, sides = self._trained({"all": _pooled(tables)}, few, {}, silent)
+        home, own = self.home_model_, genetic_tree.SPEC.gather(training, sides)[1]
+        self.baselines_ = {
+            "pooled": own.of_owner("all"),
+            "local": {name: home.of_owner(name) for name in home.owners},
+        }
+
     @property
     def tree_of_(self) -> TreesByParty:
         """Each party's tree, by its name."""
@@ -199,3 +215,12 @@ class EvolvedTrees(RowsEstimator):
             mine = labels == name
             out[mine] = self.model_.of_owner(str(name)).predict(columns, n_threads=threads)[mine]
         return out
+
+
+def _pooled(tables: Mapping[str, MemoryTable]) -> MemoryTable:
+    """Return all parties' rows, which were dealt from one table."""
+    first = next(iter(tables.values()))
+    if first.rows is None:
+        return first
+    dealt = [table.rows for table in tables.values() if table.rows is not None]
+    return replace(first, keys=first.all_keys, rows=np.sort(np.concatenate(dealt)))

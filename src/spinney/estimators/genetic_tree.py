@@ -79,6 +79,8 @@ class GeneticTreeClassifier(PredictsClasses, EvolvedTrees):
         Fixes the search, the folds and which parties take part.
     n_jobs
         Number of threads; None means all cores.
+    baselines
+        Whether `fit` also trains the models that `compare` compares with, without noise.
     verbose
         Print progress, with the best score of each generation.
 
@@ -131,6 +133,7 @@ class GeneticTreeClassifier(PredictsClasses, EvolvedTrees):
         delta: float = 1e-6,
         random_state: Any = None,
         n_jobs: int | None = None,
+        baselines: bool = False,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
@@ -188,6 +191,7 @@ class GeneticTreeRegressor(RegressorMixin, EvolvedTrees):  # type: ignore[misc]
         honest: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        baselines: bool = False,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())

@@ -33,6 +33,8 @@ from spinney.tables.outside import (
 )
 from spinney.tables.schema import LabelKind, Schema, join_words
 from spinney.tables.table import MemoryTable
+from spinney.tables.undeclared import are_classes_read
+from spinney.tables.withheld import FEW_ROWS
 from spinney.typing import Floats
 
 _MOST_SPARSE_CELLS = 1 << 28
@@ -71,7 +73,7 @@ def fit_input(
     labels = _checked_labels(y, X, is_classifier=is_classifier)
     kind: LabelKind = "class" if is_classifier else "number"
     if isinstance(schema, dict):
-        name = _name_of(y) or "y"
+        name = _name_of(y, X) or "y"
         schema = declare(X, name, kind, schema, categorical_features=categorical_features)
     if schema is not None and is_private:
         _require_facts(schema)
@@ -81,7 +83,7 @@ def fit_input(
             labels,
             categorical_features=categorical_features,
             label_kind=kind,
-            label_name=_name_of(y),
+            label_name=_name_of(y, X),
             declared=[c.name for c in schema.columns if c.categories] if schema else (),
         )
         if not needs_ranges:
@@ -180,8 +182,11 @@ def deal_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
     return {str(name): table.select(part) for name, part in zip(names, rows, strict=True)}
 
 
-def warn_of_leaks(facts: tuple[str, ...]) -> None:
-    """Warn of the public facts that a simulation read from private data."""
+def warn_of_leaks(facts: tuple[str, ...], table: MemoryTable | None = None) -> None:
+    """Warn of the public facts that a simulation read from private data.
+
+    With the `table`, also of classes that leave without their text, because few rows hold them.
+    """
     if not facts:
         return
     named = ", ".join(facts[:_NAMED_FACTS])
@@ -189,9 +194,26 @@ def warn_of_leaks(facts: tuple[str, ...]) -> None:
     text = f"{named} and {more} more" if more > 0 else named
     warnings.warn(
         f"Public facts were read from the parties' data: {text}. That is fine in a simulation; "
-        "real parties declare them. Pass schema=Schema(...) to do so here.",
+        f"real parties declare them. Pass schema=Schema(...) to do so here.{_rare(facts, table)}",
         PrivacyLeakWarning,
         stacklevel=4,
+    )
+
+
+def _rare(facts: tuple[str, ...], table: MemoryTable | None) -> str:
+    """Say which classes a saved or exported model does not name."""
+    if table is None or not are_classes_read(table.schema.label, facts):
+        return ""
+    label = table.schema.label
+    assert label.classes is not None
+    rows = np.bincount(table.target, minlength=len(label.classes))
+    rare = [repr(name) for name, n in zip(label.classes, rows, strict=True) if n < FEW_ROWS]
+    if not rare:
+        return ""
+    return (
+        f" Fewer than {FEW_ROWS} rows hold the class {join_words(rare)}: a model that is saved or "
+        "exported does not name it. Mend its spelling, leave its rows out, or declare it in "
+        "schema."
     )
 
 
@@ -203,10 +225,17 @@ def is_complete(y: Any) -> bool:
     return labels.dtype.kind != "O" or labels.ndim != 1 or None not in cells_of(labels).texts()
 
 
-def _name_of(y: Any) -> str | None:
-    """Return the name of the label column, if it is text."""
+def _name_of(y: Any, X: Any) -> str | None:
+    """Return the name of the label column, if it is text; a label made from a column has another.
+
+    `2 * X["age"]` is called "age" by pandas, and is a label beside that column.
+    """
     name = getattr(y, "name", None)
-    return name if isinstance(name, str) else None
+    if not isinstance(name, str):
+        return None
+    while name in (feature_names(X) or ()):
+        name += "_"
+    return name
 
 
 def _is_frame(X: Any) -> bool:

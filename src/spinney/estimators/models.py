@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from spinney.errors import StorageError
-from spinney.estimators.base import ForestEstimator
+from spinney.estimators.base import ForestEstimator, classes_of
 from spinney.estimators.extra_trees import ExtraTreesClassifier, ExtraTreesRegressor
 from spinney.estimators.genetic_tree import GeneticTreeClassifier, GeneticTreeRegressor
 from spinney.estimators.horizontal_boosting import (
@@ -71,6 +71,6 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     if model.schema.names != default_names(len(model.schema.columns)):
         estimator.feature_names_in_ = np.array(model.schema.names, dtype=object)
     if label.classes is not None:
-        estimator.classes_ = np.array(label.classes)
+        estimator.classes_ = classes_of(label)
         estimator.n_classes_ = len(label.classes)
     return estimator

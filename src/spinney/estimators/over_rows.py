@@ -16,8 +16,8 @@ from spinney.estimators.comparing import Compares
 from spinney.estimators.evaluating import Evaluates
 from spinney.estimators.inputs import FitInput, deal_tables, fit_input, warn_of_leaks
 from spinney.estimators.private import is_private, ledgers_of
-from spinney.tables.category_rows import rows_of_categories
 from spinney.tables.table import MemoryTable
+from spinney.tables.undeclared import undeclared_rows
 from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Progress, silent
@@ -197,7 +197,7 @@ class RowsEstimator(Evaluates, Compares, metaclass=ABCMeta):
         given = self._given(X, y, sample_weight)
         read_facts = given.read_facts + self._sizes_read()
         if party is not None or self._is_private:
-            warn_of_leaks(read_facts)
+            warn_of_leaks(read_facts, given.table)
         classes = given.table.schema.label.classes or ()
         tables = deal_tables(given.table, party)
         sizes = {name: table.n_rows for name, table in tables.items()}
@@ -213,8 +213,8 @@ class RowsEstimator(Evaluates, Compares, metaclass=ABCMeta):
             self.classes_ = classes_like(given.labels, classes)
             self.n_classes_ = len(classes)
         assert training.model is not None  # jobs over rows always have one
-        counted = rows_of_categories(tables.values(), given.table.schema, given.read_facts)
-        self._adopt(replace(training.model, rows_of_category=counted))
+        counted = undeclared_rows(tables.values(), given.table.schema, given.read_facts)
+        self._adopt(replace(training.model, undeclared=counted))
         from spinney.protocols.release_terms import Hardening  # noqa: PLC0415  loaded late
         from spinney.report.report import Report  # noqa: PLC0415  loads numba
 

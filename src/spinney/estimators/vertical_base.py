@@ -1,7 +1,7 @@
 """The base of the vertical estimators: the parties' columns, training, prediction."""
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from uuid import uuid4
@@ -11,20 +11,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from spinney.errors import SettingError
 from spinney.estimators.base import (
-    ForestEstimator,
     classes_like,
     print_progress,
     refuse_others,
 )
 from spinney.estimators.column_party import ColumnParties, column_parties
+from spinney.estimators.comparing import Compares
 from spinney.estimators.inputs import check_features, fit_input, warn_of_leaks
 from spinney.protocols.release_terms import Hardening
 from spinney.protocols.settings import as_text
-from spinney.tables.category_rows import rows_of_categories
 from spinney.tables.columns import VectorColumns
 from spinney.tables.frames import columns_of
 from spinney.tables.holding import Holding
 from spinney.tables.table import MemoryTable
+from spinney.tables.undeclared import undeclared_rows
 from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, silent
@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # they load numba
 _MOST_AT_ONCE = 8  # parties that answer at the same time
 
 
-class ColumnsEstimator(ForestEstimator):
+class ColumnsEstimator(Compares):
     """What estimators over columns share: the parties' columns, training, prediction."""
 
     __metadata_request__fit: ClassVar[dict[str, Any]] = {"party": UNUSED}
@@ -99,11 +99,12 @@ class ColumnsEstimator(ForestEstimator):
         classes = table.schema.label.classes or ()
         settings = self._vertical_settings(classes)
         if len(parties.columns) > 1:
-            warn_of_leaks(given.read_facts)
+            warn_of_leaks(given.read_facts, table)
         own = table.schema.label.name
         read = tuple(fact for fact in given.read_facts if fact.endswith(f" of {own!r}"))
         self._train_parties(table, parties, settings, read)
-        self._rows_of_category = rows_of_categories([table], table.schema, given.read_facts)
+        self._compare_columns(table, parties, settings)
+        self._undeclared = undeclared_rows([table], table.schema, given.read_facts)
         if self._is_classifier:
             self.classes_ = classes_like(given.labels, classes)
             self.n_classes_ = len(classes)
@@ -165,6 +166,50 @@ class ColumnsEstimator(ForestEstimator):
         self._schema = table.schema
         self._keep_training(training)
 
+    def _compare_columns(self, table: MemoryTable, parties: ColumnParties, settings: Any) -> None:
+        """Train the model of one party that holds everything, and that of the label party."""
+        self.__dict__.pop("baselines_", None)
+        if not self.baselines:
+            return
+        plain = replace(settings, labels="shared", label_epsilon=None, job="")
+        every = ColumnParties({"all": tuple(range(len(table.schema.names)))}, "all")
+        by_content, holder = self._keys_by_content, parties.label_party
+        all_columns = _holdings(table, every, by_content=by_content)["all"]
+        own = _holdings(table, parties, by_content=by_content)[holder]
+        local: dict[str, ForestModel | None] = dict.fromkeys(parties.columns)
+        if own.columns:
+            names = [column.name for column in own.columns]
+            local[holder] = self._trained_alone(own, self._narrowed(plain, names))
+        self.baselines_ = {"pooled": self._trained_alone(all_columns, plain), "local": local}
+
+    def _narrowed(self, settings: Any, names: Collection[str]) -> Any:
+        """Return the settings of a job over some of the columns."""
+        del names
+        return settings
+
+    def _trained_alone(self, holding: Holding, settings: Any) -> "ForestModel":
+        """Return the model of one party that has labels and needs nobody else."""
+        from spinney.protocols.columns.labels import LabelAccount  # noqa: PLC0415  loads numba
+        from spinney.protocols.columns.model import join_model  # noqa: PLC0415
+        from spinney.protocols.columns.seat import seats_in_one_process  # noqa: PLC0415
+
+        (seat,) = seats_in_one_process(("all",), "all").values()
+        n_jobs, account = thread_count(self.n_jobs), LabelAccount()
+        side = self._family.Party(holding, n_jobs=n_jobs, account=account, seat=seat)
+        owners = ("all",) * len(holding.columns)
+        self._family.train(
+            InProcess({"all": side}), settings, owners=owners, n_jobs=self.n_jobs, progress=silent
+        )
+        return join_model({"all": side.finished_model}, ("all",))
+
+    def _predicted_by(self, model: "ForestModel", X: Any) -> Floats:
+        """Return what a model of some of the columns predicts."""
+        X = check_features(self, X, self.categorical_features, reset=False)
+        columns = columns_of(X, self._schema, unknown_categories=self.unknown_categories)
+        own = [self._schema.names.index(name) for name in model.schema.names]
+        values = VectorColumns(tuple(columns.values(slice(None))[own]))
+        return model.predict(values, n_threads=thread_count(self.n_jobs))
+
     def _keep_training(self, training: Any) -> None:
         """Keep what else a training found."""
 
@@ -179,7 +224,7 @@ class ColumnsEstimator(ForestEstimator):
 
         parts: dict[str, PartialModel] = self.partial_models_
         joined = join_model(parts, self._consenting(parts))
-        return replace(joined, rows_of_category=self._rows_of_category)
+        return replace(joined, undeclared=self._undeclared)
 
     @model_.setter
     def model_(self, model: "ForestModel") -> None:

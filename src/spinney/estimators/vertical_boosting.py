@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,6 +17,8 @@ from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from spinney.protocols.training import Roles
     from spinney.typing import Floats, Integers
 
@@ -36,6 +39,11 @@ class _VerticalBoosting(BoostedEstimator, ColumnsEstimator):
         from spinney.protocols import vertical_boosting  # noqa: PLC0415  loads numba
 
         return vertical_boosting
+
+    def _narrowed(self, settings: Any, names: Collection[str]) -> Any:
+        directions = settings.boosting.monotonic_cst
+        kept = tuple(one for one in directions if one[0] in names)
+        return replace(settings, boosting=replace(settings.boosting, monotonic_cst=kept))
 
     def _keep_training(self, training: Any) -> None:
         self._keep_curves(training)
@@ -87,7 +95,7 @@ class VerticalBoostingClassifier(StagedClasses, PredictsClasses, _VerticalBoosti
     label_epsilon
         The epsilon for randomising every label once, before anything leaves the label party (pure
         label differential privacy). None: exact labels. Works with both values of `labels`.
-    categorical_features, unknown_categories, schema, random_state, n_jobs, verbose
+    categorical_features, unknown_categories, schema, random_state, n_jobs, baselines, verbose
         As in `VerticalForestClassifier`.
 
     Attributes
@@ -145,6 +153,7 @@ class VerticalBoostingClassifier(StagedClasses, PredictsClasses, _VerticalBoosti
         schema: Schema | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        baselines: bool = False,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
@@ -206,6 +215,7 @@ class VerticalBoostingRegressor(StagedNumbers, PredictsNumbers, _VerticalBoostin
         schema: Schema | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        baselines: bool = False,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())

@@ -89,6 +89,9 @@ class VerticalForestClassifier(PredictsClasses, _VerticalForest):
         it as a missing value.
     schema
         The public facts: kinds, ranges, categories, classes. None: read from the data.
+    baselines
+        Whether `fit` also trains, for `compare`, the model of one party that holds all columns and
+        true labels, and that of the label party's own columns. A party without labels has none.
     verbose
         Print progress.
 
@@ -140,6 +143,7 @@ class VerticalForestClassifier(PredictsClasses, _VerticalForest):
         schema: Schema | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        baselines: bool = False,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
@@ -195,6 +199,7 @@ class VerticalForestRegressor(PredictsNumbers, _VerticalForest):
         schema: Schema | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        baselines: bool = False,
         verbose: int = 0,
     ) -> None:
         self._keep(locals())

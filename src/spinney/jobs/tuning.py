@@ -10,6 +10,7 @@ epsilon of the whole search is divided evenly.
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil, floor, log
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -39,6 +40,12 @@ GRIDS: Final[Mapping[str, Grid]] = {
     "private_forest": _DEPTHS,
     "private_boosting": _DEPTHS,
 }
+_FEWER: Final = {"max_depth": (4, 8, 16), "min_samples_leaf": (1, 20)}
+DEPLOYED_GRIDS: Final[Mapping[str, Grid]] = {
+    **GRIDS, "horizontal_forest": _FEWER, "extra_trees": _FEWER,
+}  # fmt: skip
+"""Every training and score is a job there: by default a search begins fewer than 60."""
+_FACTOR: Final = 3
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -180,7 +187,11 @@ class _OfJob(BaseEstimator):  # type: ignore[misc]
 
 
 def candidates_of(
-    job: JobFile, grid: Grid | None, n_folds: int, epsilon: float | None
+    job: JobFile,
+    grid: Grid | None,
+    n_folds: int,
+    epsilon: float | None,
+    grids: Mapping[str, Grid] = GRIDS,
 ) -> list[Candidate]:
     """Return the settings to try; raise if the job cannot be tuned so."""
     is_private = job.protocol_settings().privacy is not None
@@ -200,7 +211,7 @@ def candidates_of(
         )
     if not 2 <= n_folds <= 20:
         raise SettingError(f"--folds must be between 2 and 20; got {n_folds}.")
-    chosen = _DEPTHS if is_private else GRIDS[job.spec.name]
+    chosen = _DEPTHS if is_private else grids[job.spec.name]
     candidates = [dict(one) for one in ParameterGrid(dict(grid or chosen))]
     for one in candidates:  # report errors before anything is trained
         _refuse_unknown(job, one)
@@ -217,19 +228,43 @@ def _refuse_unknown(job: JobFile, candidate: Candidate) -> None:
             )
 
 
+def count_trainings(
+    job: JobFile, candidates: list[Candidate], n_folds: int, epsilon: float | None
+) -> int:
+    """Return how many trainings a search takes; each is scored once.
+
+    The job's own settings are tried too, so that one can say whether the best is better.
+    """
+    n = len(candidates)
+    if epsilon is not None:
+        return n + 1
+    n_turns = 1 + floor(log(n, _FACTOR))  # as scikit-learn counts them
+    n_trees = _most_trees(job)
+    first = max(1, n_trees // _FACTOR ** (n_turns - 1))
+    n_turns = min(n_turns, 1 + floor(log(n_trees // first, _FACTOR)))
+    tried = 1
+    for _ in range(n_turns):
+        tried += n
+        n = ceil(n / _FACTOR)
+    return tried * n_folds
+
+
+def _most_trees(job: JobFile) -> int:
+    return int(getattr(job.settings, TREES[job.spec.name]) or 100)  # scikit-learn's default
+
+
 def search(job: JobFile, work: Work, candidates: list[Candidate], n_folds: int) -> Tuned:
     """Search the settings of a job without noise, by successive halving."""
     began = time.perf_counter()
     trees = TREES[job.spec.name]
-    n_trees = int(getattr(job.settings, trees) or 100)  # scikit-learn's default
     folds = PredefinedSplit(np.arange(n_folds))
     halving = HalvingGridSearchCV(
         _OfJob((work, trees, n_folds)),
         {"settings": candidates},
         resource="n_trees",
-        max_resources=n_trees,
+        max_resources=_most_trees(job),
         min_resources="exhaust",  # the last turn has all trees
-        factor=3,
+        factor=_FACTOR,
         cv=folds,
         refit=False,
         error_score="raise",

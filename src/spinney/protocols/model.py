@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from spinney.errors import SettingError, StorageError
 from spinney.protocols.release_terms import Hardening
 from spinney.tables.columns import Columns
 from spinney.tables.schema import Label, Schema, join_words
-from spinney.tables.withheld import RowsOfCategory
+from spinney.tables.withheld import UndeclaredRows
 from spinney.trees import storage
 from spinney.trees.binning import bin_categories
 from spinney.trees.dtypes import CATEGORY_WORDS
@@ -80,7 +80,7 @@ class ForestModel:
     consent: tuple[str, ...] = ()  # a forest joined from parts: the parties that agreed to it
     released: Hardening | None = None  # the terms on which it left its run; None: as it was trained
     boosted: Boosted | None = None  # trees that are summed; else predictions are their mean
-    rows_of_category: RowsOfCategory = ()  # of categories read from rows; never stored
+    undeclared: UndeclaredRows = field(default_factory=UndeclaredRows)  # read; never stored
 
     def of_owner(self, party: str) -> "ForestModel":
         """Return the model of one party's own tree."""
@@ -96,7 +96,7 @@ class ForestModel:
             self.bin_of_category,
             (party,),
             released=self.released,
-            rows_of_category=self.rows_of_category,
+            undeclared=self.undeclared,
         )
 
     @property

@@ -12,16 +12,19 @@ what is told is the gain that follows from the counts and predictions that are t
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from spinney.protocols.model import Boosted, ForestModel
+from spinney.protocols.private_evaluation.measures import PrivateQuality
 from spinney.protocols.release_terms import Hardening
 from spinney.report.narrowing import LOT, bounds_told, lots_of, smallest_power
 from spinney.report.words import some
 from spinney.tables.schema import Schema
-from spinney.tables.withheld import without_categories
+from spinney.tables.withheld import UndeclaredRows, without_categories, without_classes
 from spinney.trees.forest import Forest
 from spinney.typing import Floats, Integers
 
@@ -59,32 +62,58 @@ def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, 
     if not how.exact_counts and has_counts:
         forest = replace(forest, gain=_told_gains(forest))
     named, n_withheld = withhold(replace(model, forest=forest), how.smallest_leaf)
-    if n_withheld:
-        done.append(
-            f"{some(n_withheld, 'category', 'categories')} that nobody declared withheld: too few "
-            "rows hold them, or no split asks for them"
-        )
+    done += _withheld_in_words(n_withheld, how.smallest_leaf)
     if not done:
         return model, ()
     named.check("the hardened model")
     return named, tuple(done)
 
 
-def withhold(model: ForestModel, fewest: int) -> tuple[ForestModel, int]:
-    """Return the model without the text of undeclared categories that a reader must not see.
+class Withheld(NamedTuple):
+    """How many values lost their text."""
 
-    These are the categories that fewer than `fewest` rows hold, and all categories of a column by
-    which no tree splits. Also return how many there are.
+    categories: int
+    classes: int
+
+
+def withhold(model: ForestModel, fewest: int) -> tuple[ForestModel, Withheld]:
+    """Return the model without the text of undeclared values that a reader must not see.
+
+    These are the categories and classes that fewer than `fewest` rows hold, and all categories of a
+    column by which no tree splits. Also return how many there are.
     """
     used = set(np.unique(model.forest.feature).tolist())
-    columns, n_withheld = list(model.schema.columns), 0
-    for place, rows in enumerate(model.rows_of_category):
+    columns, label, n_withheld, n_classes = list(model.schema.columns), model.schema.label, 0, 0
+    for place, rows in enumerate(model.undeclared.of_category):
         if rows is not None:
             hidden = (rows < fewest) | (place not in used)
             columns[place] = without_categories(columns[place], hidden)
             n_withheld += int(hidden.sum())
-    schema = Schema(tuple(columns), model.schema.label)
-    return replace(model, schema=schema, rows_of_category=()), n_withheld
+    if model.undeclared.of_class is not None:
+        rare = model.undeclared.of_class < fewest
+        label, n_classes = without_classes(label, rare), int(rare.sum())
+    schema = Schema(tuple(columns), label)
+    shown = replace(model, schema=schema, undeclared=UndeclaredRows())
+    return shown, Withheld(n_withheld, n_classes)
+
+
+def _withheld_in_words(found: Withheld, fewest: int) -> list[str]:
+    said = []
+    if found.categories:
+        what = some(found.categories, "category", "categories")
+        why = "too few rows hold them, or no split asks for them"
+        said.append(f"{what} that nobody declared withheld: {why}")
+    if found.classes:
+        what = some(found.classes, "class", "classes")
+        why = f"fewer than {fewest} rows hold them; declare them, or mend their spelling"
+        said.append(f"{what} that nobody declared withheld: {why}")
+    return said
+
+
+def with_shown_classes(quality: PrivateQuality, model: ForestModel, fewest: int) -> PrivateQuality:
+    """Return a measured quality that names the model's classes as a reader may see them."""
+    shown, _ = withhold(model, fewest)
+    return structs.replace(quality, classes=tuple(map(str, shown.schema.label.classes or ())))
 
 
 def holds_exact_rows(model: ForestModel) -> bool:

@@ -17,6 +17,7 @@ from spinney.jobs.holdings import holdings_of, pool_holdings
 from spinney.privacy.identities import simulated_identities
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.model import ForestModel
+from spinney.protocols.release_terms import Hardening
 from spinney.protocols.settings import outside_of
 from spinney.protocols.spec import ColumnsSide, ColumnsSpec, PartySite
 from spinney.protocols.training import Roles, Training
@@ -25,8 +26,8 @@ from spinney.simulation.comparison import Comparison, PartyComparison, compare_s
 from spinney.simulation.progress import Stages, Step
 from spinney.simulation.unfinished import reporting_early_end
 from spinney.simulation.watching import Heard, watch_parties
-from spinney.tables.category_rows import rows_of_categories
 from spinney.tables.holding import Holding
+from spinney.tables.undeclared import require_common_classes, undeclared_rows
 from spinney.transport.in_process import InProcess
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats
@@ -42,9 +43,13 @@ def compare_columns(job: JobFile, stages: Stages) -> Comparison:
     holder, needs_ranges = spec.label_party(asked), spec.needs_ranges(asked)
     outside = outside_of(asked.privacy)
     holdings, facts = holdings_of(job, holder, needs_ranges=needs_ranges, outside=outside)
-    label = holdings[holder].label
+    label, target = holdings[holder].label, holdings[holder].target
     assert label is not None
+    assert target is not None
     settings = job.protocol_settings(label.classes)
+    if settings.privacy is not None:
+        fewest = (job.release or Hardening()).smallest_leaf
+        require_common_classes(label, [target], facts, fewest)
     read = tuple(fact for fact in facts if fact.endswith(f" of {label.name!r}"))
     ledgers = {holder: Ledger.in_memory(holder)} if settings.privacy is not None else {}
     n_jobs = job.settings.n_jobs
@@ -80,7 +85,7 @@ def compare_columns(job: JobFile, stages: Stages) -> Comparison:
         holders=held,
         expects_pooled=spec.is_pooled(settings),
         shares_rows=True,
-        rows_of_category=rows_of_categories([pooled.table], joint.model.schema, facts),
+        undeclared=undeclared_rows([pooled.table], joint.model.schema, facts),
     )
 
 

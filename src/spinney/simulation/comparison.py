@@ -31,6 +31,7 @@ from spinney.protocols.training import Trained, Training
 from spinney.protocols.verified.simulated import connect_parties
 from spinney.report.door import release
 from spinney.report.facts import Holder, PartyQuality
+from spinney.report.hardening import with_shown_classes
 from spinney.report.report import Report
 from spinney.simulation.intervals import Interval, intervals
 from spinney.simulation.progress import Stages, Step
@@ -38,7 +39,7 @@ from spinney.simulation.scores import LESS_IS_BETTER, predict_table, score_names
 from spinney.simulation.unfinished import reporting_early_end
 from spinney.simulation.watching import Heard, watch_parties
 from spinney.tables.table import MemoryTable
-from spinney.tables.withheld import RowsOfCategory
+from spinney.tables.withheld import UndeclaredRows
 from spinney.transport.channel import Answering, Channel
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats
@@ -95,12 +96,13 @@ class Comparison:
     holders: tuple[Holder, ...] = ()  # of vertical jobs
     expects_pooled: bool = False  # whether the protocol promises the pooled model, bit for bit
     shares_rows: bool = False  # whether all parties hold the same rows
-    rows_of_category: RowsOfCategory = ()  # of categories that were read from the tables
+    undeclared: UndeclaredRows = field(default_factory=UndeclaredRows)  # of values read from tables
+    release: Hardening = field(default_factory=Hardening)  # the terms on which the model leaves
 
     @property
     def model(self) -> ForestModel:
-        """The joint model, which knows the categories that it must not show."""
-        return replace(self.training.model, rows_of_category=self.rows_of_category)
+        """The joint model, which knows the values that it must not show."""
+        return replace(self.training.model, undeclared=self.undeclared)
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -149,12 +151,14 @@ class Comparison:
             ledgers=self.ledgers,
             label_leakage=self.label_leakage,
             holders=self.holders,
+            release=self.release,
         )
         if self.explained is not None:
             report = report.explained(self.model, self.explained, "held-out")
         if self.evaluated is not None:
             found = self.evaluated
-            report = report.evaluated(found.quality, found.claims, found.rounds)
+            shown = with_shown_classes(found.quality, self.model, self.release.smallest_leaf)
+            report = report.evaluated(shown, found.claims, found.rounds)
         if not any(party.n_held_out for party in self.parties):
             return report
         quality = tuple(

@@ -30,7 +30,7 @@ from spinney.simulation.evolved import compare_personal
 from spinney.simulation.outcome import Outcome, outcome_of
 from spinney.simulation.progress import Stages
 from spinney.simulation.unfinished import EndedEarlyError
-from spinney.tables.category_rows import rows_of_categories
+from spinney.tables.undeclared import require_common_classes, undeclared_rows
 
 
 def simulate(
@@ -90,13 +90,13 @@ def compare_job(job: JobFile, stages: Stages) -> Comparison:
         )
     is_blind(spec, job.settings, asked, n_parties=2)  # refuses an impossible job at once
     if spec.divides == "columns":
-        return compare_columns(job, stages)
+        return replace(compare_columns(job, stages), release=job.release or Hardening())
     parties, settings, running = prepare(job)
     compare_all = compare_personal if job.spec.leaves == "own models" else compare
     found = compare_all(parties, settings, running, stages)
     schema = found.training.model.schema
-    counted = rows_of_categories(parties.training.values(), schema, parties.read_facts)
-    return replace(found, rows_of_category=counted)
+    counted = undeclared_rows(parties.training.values(), schema, parties.read_facts)
+    return replace(found, undeclared=counted, release=running.release)
 
 
 def prepare(job: JobFile) -> tuple[Parties, Any, Running]:
@@ -108,6 +108,10 @@ def prepare(job: JobFile) -> tuple[Parties, Any, Running]:
     settings = job.protocol_settings(first.schema.label.classes)
     settings = with_read_facts(settings, read_facts)
     is_private = settings.privacy is not None
+    release = job.release or Hardening()
+    if is_private:
+        targets = [table.target for table in tables.values()]
+        require_common_classes(first.schema.label, targets, read_facts, release.smallest_leaf)
     if job.table is not None:
         parties = deal_out(first, job.simulation, job.facts().parties, is_private=is_private)
     else:
@@ -124,7 +128,7 @@ def prepare(job: JobFile) -> tuple[Parties, Any, Running]:
         given.honest,
         blind,
         job.evaluation,
-        job.release or Hardening(),
+        release,
     )
     return parties, settings, running
 

@@ -47,11 +47,23 @@ without a label: "leave_out" drops them, "keep" draws a label, because others ma
 Changes = Counter[tuple[str, str]]  # (where, what happened) -> the number of cells or rows
 
 OTHER: Final = "other"
+_OF_ONE: Final = {
+    "cells": "cell", "classes": "class", "labels": "label", "numbers": "number", "rows": "row",
+    "are": "is", "count": "counts", "have": "has",
+}  # fmt: skip
 
 
 def sentences(changes: Changes) -> list[str]:
     """Say what was changed; the numbers depend on the rows, so this is for their owner only."""
-    return [f"{where}: {count} {what}." for (where, what), count in changes.items()]
+    return [
+        f"{where}: {count} {what if count > 1 else _of_one(what)}."
+        for (where, what), count in changes.items()
+    ]
+
+
+def _of_one(what: str) -> str:
+    """Say of one cell, label or row what is said of several."""
+    return " ".join(_OF_ONE.get(word, word) for word in what.split())
 
 
 def warn_of_changes(changes: Changes) -> None:
@@ -133,7 +145,7 @@ def _changed_vector(column: Column, cells: Cells, changes: Changes) -> NDArray[A
     is_boolean = column.kind == "boolean"
     numbers, n_unread = cells.loose_numbers(TRUTHS if is_boolean else {})
     if not is_boolean:
-        count_change(changes, where, "cells are not numbers and count as missing", n_unread)
+        count_change(changes, where, "cells are no numbers and count as missing", n_unread)
         return _finite(where, numbers, column.range, changes)
     wrong = ~((numbers == 0) | (numbers == 1) | np.isnan(numbers))
     n_wrong = n_unread + int(wrong.sum())
@@ -192,7 +204,7 @@ def _amounts(
 ) -> tuple[NDArray[Any], Bools]:
     found, n_unread = cells.loose_numbers({})
     numbers = np.array(found, np.float64)
-    count_change(changes, where, "labels are not numbers and count as missing", n_unread)
+    count_change(changes, where, "labels are no numbers and count as missing", n_unread)
     infinite = np.isinf(numbers)
     if label.range is not None and infinite.any():
         count_change(changes, where, "labels are infinite and count as ends", int(infinite.sum()))

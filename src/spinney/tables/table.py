@@ -402,7 +402,7 @@ def _hashes_or_draws(ids: Cells, values: Values, changes: Changes) -> Keys:
     """Return a hash of each row's id; of its cells, where it has none."""
     texts = ids.texts()
     missing = np.array([text is None for text in texts], np.bool_)
-    what = "are missing; the rows' cells stand for them"
+    what = "rows have none: content stands for it"
     count_change(changes, "Row ids", what, int(missing.sum()))
     hashes = hashes_of_ids(cells_of(["" if text is None else text for text in texts]))
     return np.where(missing, draws_of(values, None), hashes)

@@ -13,7 +13,7 @@ import pytest
 
 import spinney
 from spinney import deal_rows
-from spinney.errors import SettingError
+from spinney.errors import PrivacyLeakWarning, SettingError
 
 N = 300
 MARK = "Zq7secret"
@@ -103,6 +103,70 @@ def test_a_job_file_names_no_value_that_few_rows_hold(place):
     assert marked_files(place.folder / "out") == []
 
 
+def mistyped_label():
+    """Return a table with a class that one cell made, in each of two parties' rows."""
+    table = planted().drop(columns=["patient", "record", "note", "street", "unused"])
+    table["ward"] = table["ward"].where(table["ward"] != f"{MARK} in a category", "eye")
+    table["ill"] = table["ill"].astype(object)
+    table.loc[[11, 210], "ill"] = f"{MARK} in the label"
+    return table
+
+
+def test_a_class_that_few_rows_hold_leaves_without_its_text(place):
+    mistyped_label().to_csv("own.csv", index=False)
+    (place.folder / "out").mkdir()
+    told = place.run("simulate", "own.csv", "--label", "ill", "--out", "out/run")
+    assert told.exit_code == 0, told.stderr
+    words = " ".join(told.stderr.split())
+    assert f"'{MARK} in the label' in 2 rows only" in words  # it is her own table
+    assert "Correct its spelling" in words
+    for suffix in ("onnx", "treelite", "spinney"):
+        done = place.run("model", "export", "out/run", f"out/m.{suffix}", "--to", suffix)
+        assert done.exit_code == 0, done.stderr
+    for command in (("audit", "out/run"), ("report", "--for-officer", "out/run")):
+        done = place.run(*command)
+        assert done.exit_code == 0, done.stderr
+    assert marked_files(place.folder / "out") == []
+    report = (place.folder / "out/run/report.json").read_text()
+    assert "1 class that nobody declared withheld" in report
+    again = place.run("model", "predict", "out/run", "own.csv")
+    assert again.exit_code == 0, again.stderr
+
+
+def test_a_job_file_leaves_out_the_rows_of_a_rare_class(place):
+    mistyped_label().to_csv("own.csv", index=False)
+    told = place.run("check", "own.csv", "--label", "ill", "--write", "job.toml")
+    assert told.exit_code == 0, told.stderr
+    assert marks_in(place.folder / "job.toml") == 0
+    done = place.run("simulate", "job.toml", "--out", "run")
+    assert done.exit_code == 0, done.stderr
+    assert spinney.load_model("run").classes_.tolist() == ["no", "yes"]
+    assert marked_files(place.folder / "run") == []
+
+
+def test_a_private_job_refuses_a_rare_class(place):
+    mistyped_label().to_csv("own.csv", index=False)
+    job = """
+        [job]
+        name = "ill"
+        protocol = "private_forest"
+        task = "classification"
+        [table]
+        source = "csv"
+        path = "own.csv"
+        label = "ill"
+        [settings]
+        epsilon = 2
+    """
+    (place.folder / "job.toml").write_text(job)
+    done = place.run("simulate", "job.toml", "--out", "run")
+    assert done.exit_code != 0
+    words = " ".join(done.stderr.split())
+    assert "has a class that fewer than 5 rows hold and that nobody declared" in words
+    assert f"Rare: '{MARK} in the label'." in words
+    assert not (place.folder / "run").exists()
+
+
 COLUMNS: dict[str, Any] = {
     "column_party": {"a": ["age"], "b": ["ward", "unused"]},
     "label_party": "a",
@@ -152,7 +216,10 @@ def exports_of(model):
 
 
 def grow_and_save(name, folder):
-    """Fit an estimator on three parties' rows; write all that may leave. Return the forms."""
+    """Fit an estimator on three parties' rows; write all that may leave. Return the forms.
+
+    Some rows of a classifier are of a class that nobody declared.
+    """
     table = planted()
     X, y = table[["age", "ward", "unused"]], table["ill"]
     rare = np.where(np.arange(N) < 4, X["unused"], "plain")  # few rows hold each marked value
@@ -160,6 +227,8 @@ def grow_and_save(name, folder):
     site = deal_rows(y, 3, random_state=0)
     if name.endswith("Regressor"):
         y = 2 * table["age"] + 10 * (table["ill"] == "yes")
+    else:
+        y = y.where(np.arange(N) % 80 != 7, f"{MARK} in the label")
     model = getattr(spinney, name)(**FAMILIES[name])
     model.fit(X, y, **({} if name.startswith("Vertical") else {"party": site}))
     model.save(folder / "model.spinney")
@@ -187,6 +256,22 @@ def test_an_estimator_saves_no_rare_value(tmp_path):
     name = "HorizontalForestClassifier"
     assert grow_and_save(name, tmp_path) == forms_of(name)
     assert marked_files(tmp_path) == []
+
+
+def test_a_rare_class_stays_with_who_fits_and_is_withheld_where_the_model_goes(tmp_path):
+    X, y = planted()[["age"]], np.arange(N) % 2
+    y[:3] = 7
+    forest = spinney.HorizontalForestClassifier(3, random_state=0)
+    with pytest.warns(PrivacyLeakWarning, match="Fewer than 5 rows hold the class 7: a model that"):
+        forest.fit(X, y, party=deal_rows(y, 3, random_state=0))
+    assert forest.classes_.tolist() == [0, 1, 7]
+    assert forest.evaluate(X, y, epsilon=5).classes == ("0", "1", "7")
+    assert forest.report_.evaluation.classes == ("0", "1", "(withheld 3)")
+    forest.save(tmp_path / "model.spinney")
+    named = [0, 1, "(withheld 3)"]  # numbers stay numbers
+    assert spinney.load_model(tmp_path / "model.spinney").classes_.tolist() == named
+    assert forest.to_sklearn().classes_.tolist() == named
+    assert forest.to_sklearn(exact=True).classes_.tolist() == [0, 1, 7]
 
 
 @pytest.mark.slow(reason="trains every family")

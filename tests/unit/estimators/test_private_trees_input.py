@@ -133,8 +133,8 @@ def test_what_lies_outside_the_schema_is_changed_with_a_warning(kind, n_parties)
     with pytest.warns(SpinneyWarning, match="Values outside the schema were changed") as caught:
         model = declared(kind, 1000.0, **small).fit(X, y, party=party)
     told = str(caught[0].message)
-    assert "Column 'age': 1 cells are infinite and count as the ends of the declared" in told
-    assert "Column 'ward': 1 cells are not declared and count as missing." in told
+    assert "Column 'age': 1 cell is infinite and counts as the ends of the declared" in told
+    assert "Column 'ward': 1 cell is not declared and counts as missing." in told
     assert "Label 'ill': 2 rows have no label and are left out." in told
     assert model.model_.forest.moments[0].sum() == 238  # with almost no noise
     assert model.classes_.tolist() == ["no", "yes"]
@@ -147,7 +147,7 @@ def test_an_infinite_array_is_taken_if_its_schema_is_declared(kind):
     X[0] = np.inf
     schema = Schema(SCHEMA.columns[:1], SCHEMA.label)
     more = {"n_rows": 240} if kind is PrivateTreeClassifier else {}
-    with pytest.warns(SpinneyWarning, match="cells are infinite and count as the ends"):
+    with pytest.warns(SpinneyWarning, match="1 cell is infinite and counts as the ends"):
         kind(20.0, schema=schema, **more).fit(X, y)
     with pytest.raises(ValueError, match="infinity"):
         kind(20.0, **more).fit(X, y)  # nothing is declared

@@ -34,8 +34,8 @@ def test_rows_outside_the_schema_are_changed_with_a_warning(tmp_path):
     with pytest.warns(SpinneyWarning, match="Values outside the schema were changed") as caught:
         simulate(path, tmp_path / "run", Stages())
     told = next(str(one.message) for one in caught if "outside" in str(one.message))
-    assert "Column 'ward': 1 cells are not declared and count as 'other'." in told
-    assert "Label 'readmitted': 1 rows have no label and are left out." in told
+    assert "Column 'ward': 1 cell is not declared and counts as 'other'." in told
+    assert "Label 'readmitted': 1 row has no label and is left out." in told
     exact = job.replace("epsilon = 4.0", "").replace('mechanism = "noisy_histograms"', "")
     exact = exact.replace('tree_rows = "disjoint"', "")
     with pytest.raises(SchemaError, match="holds a category that the schema does not name"):
@@ -49,5 +49,5 @@ def test_a_label_party_keeps_rows_without_a_label(tmp_path):
     with pytest.warns(SpinneyWarning, match="Values outside the schema were changed") as caught:
         simulate(path, tmp_path / "run", Stages())
     told = " ".join(str(one.message) for one in caught)
-    assert "Column 'age': 1 cells are not numbers and count as missing." in told
-    assert "Label 'left': 1 rows have no label and are given a class at random." in told
+    assert "Column 'age': 1 cell is no number and counts as missing." in told
+    assert "Label 'left': 1 row has no label and is given a class at random." in told

@@ -3,8 +3,11 @@
 import json
 
 import numpy as np
+from sklearn.model_selection import ParameterGrid
 
+from spinney.deployment.party.policy import Policy
 from spinney.jobs.file import load_job
+from spinney.jobs.tuning import DEPLOYED_GRIDS, TREES, count_trainings
 from spinney.simulation.tuning import SimulatedWork, tables_to_tune
 
 
@@ -14,7 +17,7 @@ def test_settings_are_tried_on_folds_and_the_best_is_told(place):
     told = place.run("tune", "job.toml", "--try", "max_depth=1,3", "--try", "min_samples_leaf=1,40")
     assert told.exit_code == 0, told.stderr
     assert told.stdout.startswith("visits: AUC over 3 folds, by rows of all parties.")
-    assert "Tried 4 candidates in " in told.stdout
+    assert "Tried 4 candidates in 21 trainings" in told.stdout
     assert "MB from the busiest party" in told.stdout
     assert place.files() == before
     found = json.loads(
@@ -22,8 +25,30 @@ def test_settings_are_tried_on_folds_and_the_best_is_told(place):
     )
     assert found["n_folds"] == 2
     assert {one["settings"]["max_depth"] for one in found["tried"]} == {1, 3}
-    assert found["n_trainings"] >= 2 * len(found["tried"])
+    assert found["n_trainings"] == 6
     assert found["best"]["max_depth"] in (1, 3)
+
+
+def test_trainings_are_counted_before_they_begin(place):
+    def counted(n_candidates, n_folds=3, epsilon=None, **settings):
+        place.job(**settings)
+        candidates = [{"max_depth": depth} for depth in range(1, n_candidates + 1)]
+        job = load_job(place.folder / "job.toml")
+        return count_trainings(job, candidates, n_folds, epsilon)
+
+    assert counted(4, n_estimators="9") == 21  # as the searches above say afterwards
+    assert counted(2, 2, n_estimators="9") == 6
+    assert counted(18, n_estimators="100") == (18 + 6 + 2 + 1) * 3
+    assert counted(18, n_estimators="4") == (18 + 6 + 1) * 3  # too few trees for a third turn
+    assert counted(3, epsilon=2.0) == 4
+
+
+def test_a_search_over_real_parties_begins_no_more_jobs_than_an_hour_allows_by_default(place):
+    place.job(n_estimators="100")
+    job = load_job(place.folder / "job.toml")
+    for protocol in TREES:
+        candidates = [dict(one) for one in ParameterGrid(dict(DEPLOYED_GRIDS[protocol]))]
+        assert 2 * count_trainings(job, candidates, 3, None) < Policy().jobs_per_hour
 
 
 def test_a_row_is_in_one_fold_whoever_holds_it(place):

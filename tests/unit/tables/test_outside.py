@@ -57,16 +57,16 @@ def with_cell(name, text):
 
 
 CHANGED = [  # a cell, what it becomes, and what its party reads
-    ("age", "inf", 0.1, "Column 'age': 1 cells are infinite and count as the ends of the decl"),
-    ("age", "-1e300", 0.0, "Column 'age': 1 cells are infinite and count as the ends of the decl"),
-    ("age", "old", np.nan, "Column 'age': 1 cells are not numbers and count as missing."),
-    ("dose", "-inf", np.nan, "Column 'dose': 1 cells are infinite and count as missing."),
-    ("ward", "nose", np.nan, "Column 'ward': 1 cells are not declared and count as missing."),
-    ("city", "Bern", 1, "Column 'city': 1 cells are not declared and count as 'other'."),
-    ("grade", "3", np.nan, "Column 'grade': 1 cells are not declared and count as missing."),
-    ("grade", "two", np.nan, "Column 'grade': 1 cells are not declared and count as missing."),
-    ("smokes", "maybe", np.nan, "Column 'smokes': 1 cells are not true or false and count as m"),
-    ("smokes", "2", np.nan, "Column 'smokes': 1 cells are not true or false and count as missing"),
+    ("age", "inf", 0.1, "Column 'age': 1 cell is infinite and counts as the ends of the decl"),
+    ("age", "-1e300", 0.0, "Column 'age': 1 cell is infinite and counts as the ends of the decl"),
+    ("age", "old", np.nan, "Column 'age': 1 cell is no number and counts as missing."),
+    ("dose", "-inf", np.nan, "Column 'dose': 1 cell is infinite and counts as missing."),
+    ("ward", "nose", np.nan, "Column 'ward': 1 cell is not declared and counts as missing."),
+    ("city", "Bern", 1, "Column 'city': 1 cell is not declared and counts as 'other'."),
+    ("grade", "3", np.nan, "Column 'grade': 1 cell is not declared and counts as missing."),
+    ("grade", "two", np.nan, "Column 'grade': 1 cell is not declared and counts as missing."),
+    ("smokes", "maybe", np.nan, "Column 'smokes': 1 cell is not true or false and counts as m"),
+    ("smokes", "2", np.nan, "Column 'smokes': 1 cell is not true or false and counts as missing"),
 ]
 
 
@@ -124,7 +124,7 @@ def test_a_row_without_a_declared_class_is_left_out(tmp_path, label):
     clean = read_table(csv_of(tmp_path, CLEAN, CLEAN, name="clean.csv"), SCHEMA)
     (batch,), (expected,) = table.batches(), clean.batches()
     assert np.array_equal(batch.keys, expected.keys)
-    assert "Label 'ill': 1 rows have no label and are left out." in sentences(table.changes)
+    assert "Label 'ill': 1 row has no label and is left out." in sentences(table.changes)
 
 
 def test_a_row_without_a_class_is_kept_where_others_may_count_rows(tmp_path):
@@ -155,7 +155,7 @@ def test_labels_that_are_numbers_are_clipped_left_out_or_put_in_the_middle():
     assert target[kept].tolist() == [1.0, 8.0, 0.0, 9.0]
     assert sentences(changes) == [
         "Label 'cost': 2 labels are infinite and count as ends.",
-        "Label 'cost': 1 rows have no label and are left out.",
+        "Label 'cost': 1 row has no label and is left out.",
     ]
     target, kept = changed_target(cells, label, draws, "keep", Counter())
     assert kept.all()
@@ -194,7 +194,7 @@ def test_a_missing_row_id_is_made_from_the_cells(tmp_path):
     found = spool(table).ids
     assert found is not None
     assert len(set(found.tolist())) == 3
-    assert sentences(table.changes) == ["Row ids: 2 are missing; the rows' cells stand for them."]
+    assert sentences(table.changes) == ["Row ids: 2 rows have none: content stands for it."]
 
 
 def test_a_table_without_rows_is_a_table(tmp_path):

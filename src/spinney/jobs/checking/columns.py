@@ -10,9 +10,9 @@ from spinney.tables.describe import FEW_VALUES, MAX_UNDECLARED
 from spinney.tables.files import name_in_sql, text_in_sql
 from spinney.tables.profile import COMMA, GROUPED, ColumnProfile
 from spinney.tables.schema import Kind
+from spinney.tables.withheld import FEW_ROWS
 
 NEAR: Final = 0.9  # so many cells alike make a column near-numeric, or dates
-FEW_ROWS: Final = 5  # rarer values are not written into a job file
 _ODD_TEXTS: Final = 5  # so many different words mean "missing"; more are codes
 
 

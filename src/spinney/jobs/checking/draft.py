@@ -3,10 +3,13 @@
 import json
 import re
 
-from spinney.jobs.checking.columns import FEW_ROWS, Use, outward
+from spinney.errors import TableError
+from spinney.jobs.checking.columns import Use, outward
+from spinney.jobs.checking.label import LabelUse
 from spinney.jobs.checking.table import Checked
 from spinney.tables.files import name_in_sql, text_in_sql
 from spinney.tables.outside import OTHER
+from spinney.tables.withheld import FEW_ROWS
 
 
 def job_name(checked: Checked) -> str:
@@ -18,15 +21,17 @@ def job_name(checked: Checked) -> str:
 def query_of(checked: Checked, *, groups_rare: bool = False) -> str | None:
     """Return the query that reads the table as the check found it; None if it reads as it is.
 
-    With `groups_rare`, categories that few rows hold become "other", because a job file must not
-    name them.
+    With `groups_rare`, categories that few rows hold become "other", and rows of a class that few
+    hold are left out, because a job file must not name them.
     """
     assert checked.label is not None
     label = checked.label.use
     uses = [*checked.used, label]
     read = {use.name: _expression(use, groups_rare=groups_rare and use != label) for use in uses}
-    n_missing = checked.profile.column(label.name).n_missing
-    if not any(read.values()) and not n_missing:
+    leaves_out = checked.profile.column(label.name).n_missing > 0
+    if groups_rare and len(_held(label)) < len(label.values):
+        read[label.name], leaves_out = _only_held(label), True
+    if not any(read.values()) and not leaves_out:
         return checked.query
     if checked.row_id is not None and checked.row_id not in read:
         read[checked.row_id] = None
@@ -35,9 +40,21 @@ def query_of(checked: Checked, *, groups_rare: bool = False) -> str | None:
         f"{expression} AS {name_in_sql(name)}" if expression else name_in_sql(name)
         for name, expression in read.items()
     )
-    own = label.expression or name_in_sql(label.name)
-    where = f"\nWHERE {own} IS NOT NULL" if n_missing else ""
+    own = read[label.name] or name_in_sql(label.name)
+    where = f"\nWHERE {own} IS NOT NULL" if leaves_out else ""
     return f"SELECT\n  {columns}\nFROM {source}{where}"
+
+
+def _held(use: Use) -> tuple[object, ...]:
+    """Return the values that a job file may name."""
+    return tuple(value for value, n in use.values if n >= FEW_ROWS)
+
+
+def _only_held(label: Use) -> str:
+    """Return SQL that reads the classes that a job file may name, and others as missing."""
+    own = label.expression or name_in_sql(label.name)
+    kept = ", ".join(text_in_sql(str(value)) for value in _held(label))
+    return f"CASE WHEN CAST({own} AS VARCHAR) IN ({kept}) THEN {own} END"
 
 
 def _expression(use: Use, *, groups_rare: bool) -> str | None:
@@ -45,7 +62,7 @@ def _expression(use: Use, *, groups_rare: bool) -> str | None:
     if not (groups_rare and rare):
         return use.expression
     own = use.expression or name_in_sql(use.name)
-    kept = ", ".join(text_in_sql(str(value)) for value, n in use.values if n >= FEW_ROWS)
+    kept = ", ".join(text_in_sql(str(value)) for value in _held(use))
     grouped = f"ELSE {text_in_sql(OTHER)} END"
     if not kept:
         return f"CASE WHEN {own} IS NULL THEN NULL {grouped}"
@@ -55,6 +72,7 @@ def _expression(use: Use, *, groups_rare: bool) -> str | None:
 def job_text(checked: Checked) -> str:
     """Return a job file for a simulation, with every public fact declared."""
     assert checked.label is not None
+    _require_classes(checked.label)
     label, query = checked.label, query_of(checked, groups_rare=True)
     lines = [
         f"# 'spinney check' wrote this from {checked.path.name}. To run it: spinney simulate FILE",
@@ -81,7 +99,7 @@ def job_text(checked: Checked) -> str:
     lines += [f"{_text(use.name)} = {_facts(use)}" for use in checked.used]
     lines += ["", "[schema]"]
     if label.task == "classification":
-        lines.append(f"classes = {_list(label.classes)}")
+        lines.append(f"classes = {_list(tuple(sorted(_held(label.use), key=str)))}")
     elif label.use.ends is not None:
         low, high = outward(label.use.ends)
         lines.append(f"range = [{low:.15g}, {high:.15g}]")
@@ -92,13 +110,22 @@ def job_text(checked: Checked) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _require_classes(label: LabelUse) -> None:
+    if label.task == "classification" and len(_held(label.use)) < 2:
+        raise TableError(
+            f"No two classes of the label {label.use.name!r} are held by {FEW_ROWS} rows each, and "
+            "a job file does not name rarer ones: they would tell of single rows. Check the "
+            "label, or write the job file yourself and declare its classes."
+        )
+
+
 def _facts(use: Use) -> str:
     if use.kind == "number" and use.ends is not None:
         low, high = outward(use.ends)
         return f'{{ kind = "number", range = [{low:.15g}, {high:.15g}] }}'
     if use.kind != "category":
         return f'{{ kind = "{use.kind}" }}'
-    values = [value for value, n in use.values if n >= FEW_ROWS]
+    values = list(_held(use))
     if len(values) < len(use.values) and OTHER not in values:
         values.append(OTHER)
     return f'{{ kind = "category", values = {_list(tuple(sorted(values, key=str)))} }}'

@@ -9,6 +9,8 @@ from spinney.jobs.checking.columns import Use, mapped, merged_spellings, spellin
 from spinney.jobs.checking.notes import Choices, Note, share, some
 from spinney.tables.describe import FEW_VALUES, MAX_UNDECLARED, refuse_amounts
 from spinney.tables.profile import ColumnProfile
+from spinney.tables.schema import join_words
+from spinney.tables.withheld import FEW_ROWS
 
 Task = Literal["classification", "regression"]
 _ENOUGH = 10  # rows of a class: with fewer, scores say little
@@ -20,7 +22,6 @@ class LabelUse:
 
     use: Use
     task: Task
-    classes: tuple[object, ...] = ()
 
 
 def looks_like_amount(profile: ColumnProfile) -> bool:
@@ -81,9 +82,14 @@ def _classes(profile: ColumnProfile) -> LabelUse:
             f"The label {name!r} has one class only. A classifier needs at least 2 classes; check "
             "the label, or declare all classes in a schema."
         )
+    rare = [(value, n) for value, n in values if n < FEW_ROWS]
+    unnamed = {value for value, _ in rare}  # in a job file, which shows the mapping
+    mapping = {old: new for old, new in mapping.items() if new not in unnamed}
     notes = [spelling_note("The label", name, mapping)] if mapping else []
     rarest, n_rarest = min(values, key=lambda pair: pair[1])
-    if n_rarest < _ENOUGH:
+    if rare:
+        notes.append(_rare_note(name, rare))
+    elif n_rarest < _ENOUGH:
         notes.append(
             Note(
                 "look",
@@ -107,8 +113,24 @@ def _classes(profile: ColumnProfile) -> LabelUse:
     notes += _near_names(name, [str(value) for value, _ in values])
     expression = mapped(name, mapping) if mapping else None
     use = Use(name, "category", expression, values=values, notes=tuple(notes))
-    classes = tuple(value for value, _ in sorted(values, key=lambda pair: str(pair[0])))
-    return LabelUse(_with_gaps(use, profile), "classification", classes)
+    return LabelUse(_with_gaps(use, profile), "classification")
+
+
+def _rare_note(name: str, rare: list[tuple[object, int]]) -> Note:
+    """Tell of classes that a mistyped cell may have made."""
+    (first, n_rows), n_rare = rare[0], len(rare)
+    held = f"the class {first!r} in {some(n_rows, 'row', 'rows')} only"
+    if n_rare > 1:
+        names = join_words(repr(value) for value, _ in rare)
+        held = f"{n_rare} classes that fewer than {FEW_ROWS} rows hold: {names}"
+    return Note(
+        "look",
+        name,
+        f"The label {name!r} has {held}.",
+        "Correct its spelling, merge it with another class, or leave its rows out, as --write "
+        "does. A model that leaves names it only if a job file declares it: classes = [...] in "
+        "[schema].",
+    )
 
 
 def _near_names(label: str, names: list[str]) -> list[Note]:

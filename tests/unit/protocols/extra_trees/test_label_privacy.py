@@ -331,7 +331,7 @@ def test_more_classes_than_bloom_filters_tell_apart_are_refused():
 
 
 def test_a_label_that_was_never_declared_is_drawn_if_labels_are_randomised():
-    with pytest.warns(SpinneyWarning, match="1 rows have no label and are given a class at random"):
+    with pytest.warns(SpinneyWarning, match="1 row has no label and is given a class at random"):
         forest = classifier(label_privacy="local").fit(X, np.where(np.arange(N) == 7, 5, Y))
     assert forest.classes_.tolist() == [0, 1]
 
