@@ -155,7 +155,7 @@ def test_what_is_not_known_is_said(run):
     words = words_of(officer_document(run))
     assert "This was a simulation: one process held the rows of all parties." in words
     assert "Every party and the lead get the model; the lead gets the coordinator" in words
-    assert "every party was also told each sum that the table says the coordinator sees" in words
+    assert "every party was also told the sums of the table" in words
     assert words.count("Not stated. Say it in about.toml beside the report.") == 2
     assert "No audit was run: nobody has tried on this run what an attacker would." in words
     assert "No ledger was given." in words

@@ -24,6 +24,10 @@ from spinney.tables.schema import Column, Label
 from spinney.version import __version__
 
 _NOT_STATED = f"Not stated. Say it in {ABOUT} beside the report."
+_NOT_PARTIES = {
+    "lead": "started the job; gets the model and the coordinator's report",
+    "coordinator": "added up; holds no rows",
+}
 _OF_PARTY = (
     "This is the report of {}, from what it derived itself and from its records of what left it. "
     "The coordinator's report, which the lead has, says the same of the other parties."
@@ -165,9 +169,9 @@ def _parties(report: ReportFacts, about: About, source: Source, told_in: Source 
         for name in report.parties
     ]
     lines += [
-        [name, "", about.contacts[name]]
-        for name in ("lead", "coordinator")
-        if name in about.contacts
+        [name, part, about.contacts.get(name, "not stated")]
+        for name, part in _NOT_PARTIES.items()
+        if name in about.contacts or not report.simulated
     ]
     words = "Each party kept its rows. The coordinator holds none."
     both = (source,) if told_in is None else (source, told_in)
@@ -215,7 +219,12 @@ def _who_learns_what(report: ReportFacts, source: Source) -> Html:
         for entry in report.disclosures
     ]
     headings = ["what left", "who sees it", "protection", "times"]
-    words = "All that was asked of the parties in this run. Nothing else left them."
+    words = (
+        "All that was asked of the parties in this run. A party's own record has every reply, also "
+        "those of earlier attempts, and that it told how many entries its ledger has."
+    )
+    if report.simulated:
+        words = "All that was asked of the parties in this run. Nothing else left them."
     if report.told_by:
         words = f"All that left {report.told_by} in this run, by its own record."
     return join_html(
@@ -233,9 +242,9 @@ def _seen_by_parties(report: ReportFacts) -> str:
     verdicts = {claim.verdict for claim in report.privacy if claim.view == "party"}
     if "UNPROTECTED" in verdicts:
         return (
-            f"{everybody} While the model grew, every party was also told each sum that the table "
-            "says the coordinator sees, so that it can check the coordinator; it can take its own "
-            "numbers off and so sees the sum of all others. Of two parties, that is the other's."
+            f"{everybody} While the model grew, every party was also told the sums of the table, "
+            "so that it can check the coordinator; it can take its own numbers off and so sees the "
+            "sum of all others. Of two parties, that is the other's."
         )
     return (
         f"{everybody} Sums that parties were told, so that they can check the coordinator, are "
