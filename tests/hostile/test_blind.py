@@ -121,6 +121,10 @@ def test_a_simulation_in_which_only_parties_see_sums_has_the_same_model(tmp_path
         assert told.exit_code == 0, told.stderr
         models.append((folder / "model.spinney").read_bytes())
     assert models[0] == models[1]
+    seen = {entry.question: entry.seen_by for entry in load_report(tmp_path / "blind").disclosures}
+    assert "Step" not in seen
+    assert seen["Level"] == "the parties, as a sum; the coordinator saw no sum"
+    assert "No one with a single party" in (tmp_path / "blind" / "report.html").read_text()
 
 
 @pytest.mark.parametrize("case", PRIVATE)

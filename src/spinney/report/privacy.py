@@ -223,7 +223,7 @@ def _without_noise(rounds: Sequence[Seen], parties: tuple[str, ...]) -> tuple[Pr
     if shown:
         totals += f"UNPROTECTED, party by party: {'; '.join(shown)}."
     if masked:
-        how = next(r.protection for r in counted if is_masked(r))
+        how = min((r.protection for r in counted if is_masked(r)), key=len)  # what holds of all
         totals += f"{' ' if shown else ''}HIDDEN: {'; '.join(masked)} ({how})."
     left = _left(counted)
     if left:

@@ -147,6 +147,11 @@ def noise_in_words(report: ReportFacts) -> str:
     return "Noise was added to what left the parties, and charged to each party's ledger."
 
 
+def scored_in_words(scored: str) -> str:
+    """Say of which class F1 is; empty if there are not two."""
+    return f"F1 is that of the class {scored!r}, the second of two." if scored else ""
+
+
 def number(value: float) -> str:
     """Return a score as text."""
     return f"{value:.3f}" if abs(value) < 100 else f"{value:,.4g}"

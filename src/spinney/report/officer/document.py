@@ -126,9 +126,10 @@ def _report(folder: Path, sources: Sources) -> tuple[Report, Source]:
     path = folder / REPORT
     if not path.is_file():
         raise StorageError(
-            f"{str(folder)!r} holds no {REPORT}, so nobody can say what left. Name a run's folder "
-            "('spinney runs' lists them), or that of a finished run in a party's records. A party "
-            "that did not derive its run's model has no report of its own: ask the lead for it."
+            f"{str(folder)!r} holds no {REPORT}, from which the document is made. Name a run's "
+            "folder ('spinney runs' lists them), or that of a finished run in a party's records. A "
+            "party that did not derive its run's model has no report of its own: ask the lead for "
+            "it. What left a party is in its disclosures.jsonl, also before a run has finished."
         )
     _, source = sources.read(path, "the report: what was asked, what left, what is promised")
     return load_report(path), source
@@ -215,7 +216,7 @@ def _public_facts(place: Column | Label) -> str:
 
 def _who_learns_what(report: ReportFacts, source: Source) -> Html:
     lines: list[list[Content]] = [
-        [entry.statistic, entry.seen_by, entry.protection, f"{entry.times:,}"]
+        [entry.statistic, entry.seen_by, _breakable(entry.protection), f"{entry.times:,}"]
         for entry in report.disclosures
     ]
     headings = ["what left", "who sees it", "protection", "times"]
@@ -232,6 +233,12 @@ def _who_learns_what(report: ReportFacts, source: Source) -> Html:
         table("What left the parties", headings, lines),
         said(_seen_by_parties(report), source),
     )
+
+
+def _breakable(protection: str) -> Html:
+    """Return how a reply was protected; a digest in it may break, and widens no column."""
+    words, mark, digest = protection.partition("; sha256 ")
+    return join_html(words, mark, tag("code", digest)) if mark else join_html(words)
 
 
 def _seen_by_parties(report: ReportFacts) -> str:
