@@ -46,6 +46,7 @@ code { font-size: 0.8rem; overflow-wrap: anywhere; }
 .source { font: 0.75rem system-ui, sans-serif; text-decoration: none; color: #0050a0; }
 .warn { border-left: 4px solid #a04000; padding: 0.2rem 0.7rem; background: #f6f2ee; }
 .sign td { height: 3.2rem; }
+@media screen { section { overflow-x: auto; } }
 @page { margin: 18mm; }
 @media print { body { margin: 0; max-width: none; font-size: 10.5pt; } h2 { break-after: avoid; }
   tr, .warn { break-inside: avoid; } a { color: inherit; } }
