@@ -89,7 +89,7 @@ def test_an_officer_at_a_party_signs_on_the_party_s_own_files(tmp_path):
     assert "every entry holds" in words
     assert "class counts of the leaves of random trees, with noise" in words
     assert "This was a simulation" not in words
-    assert "No audit was run" in words
+    assert "No audit is in this folder" in words
     assert "All that left north in this run, by its own record" in words
     claims = load_report(run).privacy
     assert {claim.parties for claim in claims} == {("north",)}

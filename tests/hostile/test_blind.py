@@ -25,6 +25,7 @@ from spinney.deployment.job import Agreed
 from spinney.errors import ProtocolError, SchemaError, SettingError
 from spinney.protocols.secure_sums.channel import SecureParty
 from spinney.protocols.verified.messages import HiddenReply, HiddenSums, StepAsk
+from spinney.report.officer.document import officer_document
 from spinney.report.report import load_report
 from spinney.transport import codec
 from spinney.transport.journal import Journal, Sums
@@ -79,7 +80,20 @@ def test_a_blind_coordinator_ends_with_the_pooled_model(tmp_path, case):
     report = load_report(folder)
     seen = {entry.question: entry.protection for entry in report.disclosures}
     assert "the coordinator saw no sum" in seen["Facts"]
+    readers = {entry.question: entry.seen_by for entry in report.disclosures}
+    assert readers["Facts"].startswith("the parties, as a sum")
     assert report.quality
+
+
+def test_the_officer_reads_nowhere_that_a_blind_coordinator_saw_numbers(tmp_path):
+    clinics_in(tmp_path)
+    folder = conducted(tmp_path, job_of(tmp_path, "horizontal_forest", {}))
+    for run in (folder, tmp_path / "north" / "records" / "runs" / "run-1"):
+        document = officer_document(run)
+        assert "the coordinator saw no sum, but gets the model, as its readers do" in document
+        assert "UNPROTECTED, as exact numbers" not in document
+        assert "The coordinator saw exact numbers" not in document
+        assert "the coordinator, as a sum" not in document
 
 
 def test_a_party_whose_schema_differs_is_named_before_the_first_sum(tmp_path):
@@ -107,6 +121,10 @@ def test_a_simulation_in_which_only_parties_see_sums_has_the_same_model(tmp_path
         assert told.exit_code == 0, told.stderr
         models.append((folder / "model.spinney").read_bytes())
     assert models[0] == models[1]
+    seen = {entry.question: entry.seen_by for entry in load_report(tmp_path / "blind").disclosures}
+    assert "Step" not in seen
+    assert seen["Level"] == "the parties, as a sum; the coordinator saw no sum"
+    assert "No one with a single party" in (tmp_path / "blind" / "report.html").read_text()
 
 
 @pytest.mark.parametrize("case", PRIVATE)

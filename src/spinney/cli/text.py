@@ -6,7 +6,7 @@ from rich.text import Text
 
 from spinney.jobs.registry import spec_of
 from spinney.report.render import size
-from spinney.report.verdicts import NOT_SCORED, NOTHING_TO_JOIN, number, word_of
+from spinney.report.verdicts import NOT_SCORED, NOTHING_TO_JOIN, number, scored_in_words, word_of
 from spinney.report.words import some
 from spinney.simulation.outcome import Outcome
 
@@ -21,6 +21,8 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
     if any(party.n_held_out for party in outcome.parties):
         console.print()
         console.print(_table(outcome))
+        if outcome.scored and "f1" in outcome.score_names:
+            console.print(scored_in_words(outcome.scored))
         console.print()
         console.print(joining(outcome))
         if note := means(outcome):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from spinney.errors import SettingError
+from spinney.jobs.own_table import BY_DRAFT, require_no_table
 from spinney.jobs.tuning import Tuned
 
 
@@ -19,6 +20,7 @@ def tune_job(
     remark: Callable[[str], None],
 ) -> Tuned:
     """Tune a job, over the values that the command line names or over those of its protocol."""
+    require_no_table(job, BY_DRAFT)
     grid = dict(map(_parsed, tries)) or None
     if kit is None:
         from spinney.simulation.tuning import tune  # noqa: PLC0415

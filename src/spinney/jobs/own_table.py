@@ -2,6 +2,7 @@
 
 import warnings
 from pathlib import Path
+from typing import Final
 
 from spinney.errors import SettingError, SpinneyWarning
 from spinney.jobs.checking.draft import job_name, query_of
@@ -23,13 +24,14 @@ from spinney.tables.schema import join_words
 _ID = "is unique in every row; it was left out as an identifier."
 
 
-def require_no_table(path: Path) -> None:
+BY_LABEL: Final = "Say which of its columns to predict: --label NAME."
+BY_DRAFT: Final = "Draft one from it: spinney check FILE --label NAME --write job.toml."
+
+
+def require_no_table(path: Path, advice: str = BY_LABEL) -> None:
     """Raise if a table was given instead of a job file."""
     if is_table(path):
-        raise SettingError(
-            f"{path.name!r} is a table, not a job file. Say which of its columns to predict: "
-            "--label NAME."
-        )
+        raise SettingError(f"{path.name!r} is a table, not a job file. {advice}")
 
 
 def job_of_table(path: Path, label: str, task: str, choices: Choices) -> JobFile:

@@ -222,6 +222,11 @@ def _refuse_unknown(job: JobFile, candidate: Candidate) -> None:
     reserved = {"epsilon", TREES.get(job.spec.name, "epsilon")}
     known = sorted(set(job.settings.__struct_fields__) - reserved)
     for name in candidate:
+        if name == TREES.get(job.spec.name):
+            raise SettingError(
+                f"--try names {name!r}. The number of trees is not tried: set it in the job file's "
+                "[settings]."
+            )
         if name not in known:
             raise SettingError(
                 f"--try names {name!r}, which is no setting to try. Known are: {', '.join(known)}."

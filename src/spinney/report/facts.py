@@ -33,6 +33,7 @@ class Subject(msgspec.Struct, frozen=True):
     n_rows: int  # of all parties
     n_columns: int
     day: str  # when it was written, as 2026-11-18
+    scored: str = ""  # of two classes, the one whose F1 is told
 
 
 class RoundTraffic(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ import msgspec
 from spinney.privacy.budget import Unit
 from spinney.privacy.scopes import PARTY_TOTALS, View
 from spinney.protocols.training import PartyClaim, Trained
+from spinney.protocols.verified.blind import NOT_SEEN
 from spinney.transport.channel import Round
 
 _NO_ROWS: Final = ("Schema", "Terms", "Audit", "Withdraw", "Model", "Derived")
@@ -181,6 +182,8 @@ def say_once(texts: Sequence[str]) -> list[str]:
         head, mark, rest = text.partition(": UNPROTECTED")
         how, colon, body = rest.partition(": ")
         listed, stop, after = body.partition(". ")
+        if not stop and listed.endswith("."):
+            listed, stop = listed[:-1], "."
         listed, more, n_more = listed.partition("; and ")
         reasons = _REASONS.split(listed)
         new = [one for one in reasons if one not in told]
@@ -212,16 +215,15 @@ def _without_noise(rounds: Sequence[Seen], parties: tuple[str, ...]) -> tuple[Pr
         "noise was added, and a forest's leaves count rows, exactly or rounded. No epsilon holds."
     )
     against = f"against the {coordinator.value}: "
-    all_of_it = "; ".join(dict.fromkeys([*shown, *masked]))
     to_coordinator = (
-        f"One record, added or removed, {against}UNPROTECTED, as exact numbers: {all_of_it}. No "
+        f"One record, added or removed, {against}UNPROTECTED{_read_by_coordinator(counted)}. No "
         "epsilon holds."
     )
     totals = f"A party's own totals, {against}"
     if shown:
         totals += f"UNPROTECTED, party by party: {'; '.join(shown)}."
     if masked:
-        how = next(r.protection for r in counted if is_masked(r))
+        how = min((r.protection for r in counted if is_masked(r)), key=len)  # what holds of all
         totals += f"{' ' if shown else ''}HIDDEN: {'; '.join(masked)} ({how})."
     left = _left(counted)
     if left:
@@ -240,6 +242,15 @@ def _without_noise(rounds: Sequence[Seen], parties: tuple[str, ...]) -> tuple[Pr
         PrivacyClaim(parties, unit, view.value, found, None, None, text)
         for unit, view, found, text in facts
     )
+
+
+def _read_by_coordinator(counted: Sequence[Seen]) -> str:
+    """Say what the coordinator read of records: exact numbers, or, if it is blind, the model."""
+    read = [r for r in counted if not r.protection.endswith(NOT_SEEN)]
+    if counted and not read:
+        return f": {NOT_SEEN}, but gets the model, as its readers do"
+    both = sorted(read, key=is_masked)
+    return f", as exact numbers: {'; '.join(_named(both))}"
 
 
 def _against_others(rounds: Sequence[Seen], n_parties: int) -> list[tuple[str, View, str, str]]:

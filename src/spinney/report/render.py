@@ -20,6 +20,7 @@ from spinney.report.verdicts import (
     noise_in_words,
     not_pooled,
     retries,
+    scored_in_words,
     verdict,
     why_not_judged,
     word_of,
@@ -44,6 +45,8 @@ def as_text(report: ReportFacts) -> str:
         _print_under(console, "ended", f"{report.ended} This report covers the completed rounds.")
     if report.quality or report.evaluation is None:
         console.print(_quality(report))
+    if report.subject is not None and report.subject.scored and report.quality:
+        console.print(f"  {scored_in_words(report.subject.scored)}")
     _print_evaluation(report, console)
     found = verdict(report)
     if found != NOT_COMPARED or not report.ended:

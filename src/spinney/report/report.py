@@ -16,6 +16,7 @@ from spinney.protocols.model import ForestModel
 from spinney.protocols.private_evaluation.measures import PrivateQuality
 from spinney.protocols.release_terms import EXACT, Hardening
 from spinney.protocols.training import PartyClaim, Trained
+from spinney.protocols.verified.blind import NOT_SEEN
 from spinney.report import door, plots
 from spinney.report.audited import Audit
 from spinney.report.budgets import budgets_of
@@ -324,6 +325,8 @@ def seen_by(question: str, protection: str, verb: str) -> str:
         return "the coordinator and the other parties"
     if verb == "ask":
         return "the coordinator, party by party"
+    if protection.endswith(NOT_SEEN):
+        return f"the parties, as a sum; {NOT_SEEN}"
     if protection.startswith("masked"):
         return "the coordinator, as a sum"
     return "the coordinator, summed, not masked"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from spinney.privacy.budget import Unit
+from spinney.protocols.accounts.account import READ_FROM_DATA
 from spinney.report.facts import PartyQuality, ReportFacts, RoundTraffic
 from spinney.report.privacy import epsilon_in_all
 from spinney.report.words import some
@@ -128,12 +129,27 @@ def noise_in_words(report: ReportFacts) -> str:
     """Say where noise was added; the coordinator may have seen exact counts nevertheless."""
     if not report.is_private:
         return "Not differentially private: no noise was added."
-    if ("coordinator", "UNPROTECTED") in {(claim.view, claim.verdict) for claim in report.privacy}:
+    open_to = [
+        claim.text
+        for claim in report.privacy
+        if (claim.view, claim.verdict) == ("coordinator", "UNPROTECTED")
+    ]
+    if any(READ_FROM_DATA in text for text in open_to):
+        return (
+            "Noise was added, and charged to each party's ledger. But public facts were read from "
+            "the tables, and no noise covers those: declare them in a schema."
+        )
+    if open_to:
         return (
             "Noise was added to the model, and charged to each party's ledger. The coordinator "
             "saw exact counts and is trusted with them."
         )
     return "Noise was added to what left the parties, and charged to each party's ledger."
+
+
+def scored_in_words(scored: str) -> str:
+    """Say of which class F1 is; empty if there are not two."""
+    return f"F1 is that of the class {scored!r}, the second of two." if scored else ""
 
 
 def number(value: float) -> str:

@@ -39,6 +39,7 @@ class Outcome(msgspec.Struct, frozen=True):
     protocol: str = ""
     measured: str = ""  # the quality that was measured with noise, in short
     joining: tuple[Joining, ...] = ()  # what it brought, by each score
+    scored: str = ""  # of two classes, the one whose F1 is told
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -83,4 +84,5 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         protocol=report.protocol,
         measured="" if report.evaluation is None else report.evaluation.in_short(),
         joining=report.joining,
+        scored="" if report.subject is None else report.subject.scored,
     )

@@ -160,4 +160,6 @@ def _subject(name: str, comparison: Comparison) -> Subject:
     sizes = [party.n_training + party.n_held_out for party in comparison.parties]
     n_rows = max(sizes) if comparison.shares_rows else sum(sizes)
     day = datetime.now(tz=UTC).date().isoformat()
-    return Subject(name, schema.label.name, n_rows, len(schema.columns), day)
+    classes = schema.label.classes or ()
+    scored = str(classes[1]) if len(classes) == 2 else ""
+    return Subject(name, schema.label.name, n_rows, len(schema.columns), day, scored)

@@ -7,6 +7,7 @@ import numpy as np
 
 from spinney.errors import SettingError
 from spinney.jobs.file import load_job
+from spinney.jobs.own_table import BY_DRAFT, require_no_table
 from spinney.jobs.rows import deal_out
 from spinney.jobs.tables import tables_of
 from spinney.privacy import entropy
@@ -20,6 +21,7 @@ from spinney.transport.channel import Answering
 
 def check_fit(path: Path) -> TableFit:
     """Read a job's tables and let simulated parties compare theirs with the others'."""
+    require_no_table(path, BY_DRAFT)
     job = load_job(path)
     if job.spec.divides == "columns":
         raise SettingError(

@@ -155,9 +155,9 @@ def test_what_is_not_known_is_said(run):
     words = words_of(officer_document(run))
     assert "This was a simulation: one process held the rows of all parties." in words
     assert "Every party and the lead get the model; the lead gets the coordinator" in words
-    assert "every party was also told each sum that the table says the coordinator sees" in words
+    assert "every party was also told the sums of the table" in words
     assert words.count("Not stated. Say it in about.toml beside the report.") == 2
-    assert "No audit was run: nobody has tried on this run what an attacker would." in words
+    assert "No audit is in this folder: this document does not know" in words
     assert "No ledger was given." in words
     assert "No epsilon holds in this run" in words
     assert "No epsilon holds against readers of the model" in words
@@ -233,7 +233,9 @@ def test_a_wrong_file_about_a_run_is_refused(run, case):
 
 
 def test_a_folder_without_a_report_is_refused(tmp_path):
-    with pytest.raises(StorageError, match=r"holds no report\.json, so nobody can say what left"):
+    with pytest.raises(
+        StorageError, match=r"holds no report\.json, from which the document is made"
+    ):
         officer_document(tmp_path)
 
 

@@ -285,6 +285,7 @@ def test_a_reason_is_listed_once_and_no_claim_loses_its_verdict():
             f"One record, to others: UNPROTECTED: {facts}; exact; and 1 more. No epsilon.",
             "A label, against readers: epsilon 1.",
             f"A label, against others: UNPROTECTED: {facts}. No epsilon holds.",
+            "Totals, against others: UNPROTECTED, party by party: exact.",
         ]
     )
     assert said[0].endswith(f"UNPROTECTED: {facts}; and 2 more. No epsilon holds.")
@@ -292,4 +293,5 @@ def test_a_reason_is_listed_once_and_no_claim_loses_its_verdict():
         "One record, to others: UNPROTECTED: exact; what is listed above; and 1 more. No epsilon.",
         "A label, against readers: epsilon 1.",
         "A label, against others: UNPROTECTED: what is listed above. No epsilon holds.",
+        "Totals, against others: UNPROTECTED, party by party: what is listed above.",
     ]

@@ -22,13 +22,14 @@ def test_the_demo_shows_a_table_and_says_where_the_model_is(place):
     lines = told.stdout.splitlines()
     assert [line.split()[0] for line in lines[5:11]] == [*PARTIES, "plain"]
     assert all(len(line.split()) == 8 for line in lines[5:11])
-    assert lines[12] == verdict(load_report("spinney-demo"))  # and whether it is above chance
-    assert " by F1" in lines[12]
-    assert " by AUC" in lines[13]
-    assert all("Overall: " in line and "95 %)" in line for line in lines[12:14])
-    assert lines[14] == "The federated forest is identical to the pooled one, bit for bit."
-    assert "rounds; " in lines[15]
-    assert lines[16:] == [
+    assert lines[11] == "F1 is that of the class 'Yes', the second of two."
+    assert lines[13] == verdict(load_report("spinney-demo"))  # and whether it is above chance
+    assert " by F1" in lines[13]
+    assert " by AUC" in lines[14]
+    assert all("Overall: " in line and "95 %)" in line for line in lines[13:15])
+    assert lines[15] == "The federated forest is identical to the pooled one, bit for bit."
+    assert "rounds; " in lines[16]
+    assert lines[17:] == [
         "Model   spinney-demo/model.spinney",
         "Report  spinney-demo/report.json",
         "Page    spinney-demo/report.html",

@@ -66,6 +66,11 @@ def test_what_cannot_be_tuned_is_refused_in_words(place):
     code, line = place.refused("tune", "job.toml", "--try", "max_dept=1")
     assert code == 10
     assert "--try names 'max_dept', which is no setting to try" in line
+    code, line = place.refused("tune", "job.toml", "--try", "n_estimators=5,10")
+    assert "The number of trees is not tried: set it in the job file" in line
+    for command in (("tune",), ("job", "check")):
+        code, line = place.refused(*command, "some.csv")
+        assert "'some.csv' is a table, not a job file. Draft one from it: spinney check" in line
     code, line = place.refused("tune", "job.toml", "--try", "max_depth")
     assert "--try must be a setting and its values, max_depth=4,8" in line
     code, line = place.refused("tune", "job.toml", "--folds", "1")

@@ -41,6 +41,7 @@ OUTSIDE: Final = (
     "or declare a wider range from public knowledge."
 )
 _EXACT: Final = "exact: the job adds no noise"
+READ_FROM_DATA: Final = "read from the data in a simulation; declare it in a schema"
 
 
 _SECRET_ROWS: Final = Disclosure(
@@ -317,8 +318,7 @@ def _changed() -> TableError:
 
 def read_fact_disclosure(fact: str, unit: Unit) -> Disclosure:
     """Return the disclosure of a fact that should be public but was read from the rows."""
-    why = "read from the data in a simulation; declare it in a schema"
-    return Disclosure(f"the {fact}", Protection.UNPROTECTED, why, (unit,))
+    return Disclosure(f"the {fact}", Protection.UNPROTECTED, READ_FROM_DATA, (unit,))
 
 
 def claims_in(ledger: Ledger, job: str) -> tuple[PartyClaim, ...]:

@@ -1,11 +1,13 @@
 """The coordinator's side of verified growth: it relays what every step came to."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from spinney.errors import PartyLostError
+from spinney.protocols.verified.blind import NOT_SEEN
 from spinney.protocols.verified.derivation import SharedQuestions
 from spinney.protocols.verified.messages import (
     BLIND,
@@ -82,7 +84,14 @@ class VerifiedSums(Channel):
         A simulation has the parties' keys; see `blind.relay_steps` for a coordinator without them.
         """
         hidden: Any = self._inner.sum(self._step(BLIND, ask), quorum=quorum)
-        answered = self.rounds[-1].answered
+        done = self.rounds[-1]
+        self.rounds[-1] = replace(  # the report tells what parties learn, not what travels
+            done,
+            question=ask.called(),
+            reveals=ask.reveals,
+            protection=f"{done.protection}; {NOT_SEEN}",
+        )
+        answered = done.answered
         opened = Opened(self._number, answered, (Carried(HiddenSums(hidden.words)),), hidden.tag)
         sums = keys.show(self._number, self._story, hidden.words, answered)
         total: Summand = keys.shown(opened, lambda: ask.from_ring(sums))

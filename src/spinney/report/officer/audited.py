@@ -15,7 +15,10 @@ _NO_LIMIT = (
 def audit_section(found: tuple[bytes, Source] | None, model: Source | None) -> Html:
     """Return what the attacks got, and whether they were tried on the model of this run."""
     if found is None:
-        words = "No audit was run: nobody has tried on this run what an attacker would. "
+        words = (
+            "No audit is in this folder: this document does not know whether anybody tried on this "
+            "run what an attacker would. "
+        )
         command = tag("code", "spinney audit")
         return tag("p", words, command, " on the run's folder tries it.", class_="warn")
     data, source = found

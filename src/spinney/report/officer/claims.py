@@ -26,7 +26,7 @@ _VIEWS = {
 }
 _VERDICTS = {
     "EPSILON": "bounded by noise",
-    "HIDDEN": "hidden, as long as the stated assumption holds",
+    "HIDDEN": "hidden, while as many parties are honest as the words below say",
     "UNPROTECTED": "not protected",
     "NOTHING": "nothing is released",
 }

@@ -24,6 +24,10 @@ from spinney.tables.schema import Column, Label
 from spinney.version import __version__
 
 _NOT_STATED = f"Not stated. Say it in {ABOUT} beside the report."
+_NOT_PARTIES = {
+    "lead": "started the job; gets the model and the coordinator's report",
+    "coordinator": "added up; holds no rows",
+}
 _OF_PARTY = (
     "This is the report of {}, from what it derived itself and from its records of what left it. "
     "The coordinator's report, which the lead has, says the same of the other parties."
@@ -42,6 +46,7 @@ code { font-size: 0.8rem; overflow-wrap: anywhere; }
 .source { font: 0.75rem system-ui, sans-serif; text-decoration: none; color: #0050a0; }
 .warn { border-left: 4px solid #a04000; padding: 0.2rem 0.7rem; background: #f6f2ee; }
 .sign td { height: 3.2rem; }
+@media screen { section { overflow-x: auto; } }
 @page { margin: 18mm; }
 @media print { body { margin: 0; max-width: none; font-size: 10.5pt; } h2 { break-after: avoid; }
   tr, .warn { break-inside: avoid; } a { color: inherit; } }
@@ -122,9 +127,10 @@ def _report(folder: Path, sources: Sources) -> tuple[Report, Source]:
     path = folder / REPORT
     if not path.is_file():
         raise StorageError(
-            f"{str(folder)!r} holds no {REPORT}, so nobody can say what left. Name a run's folder "
-            "('spinney runs' lists them), or that of a finished run in a party's records. A party "
-            "that did not derive its run's model has no report of its own: ask the lead for it."
+            f"{str(folder)!r} holds no {REPORT}, from which the document is made. Name a run's "
+            "folder ('spinney runs' lists them), or that of a finished run in a party's records. A "
+            "party that did not derive its run's model has no report of its own: ask the lead for "
+            "it. What left a party is in its disclosures.jsonl, also before a run has finished."
         )
     _, source = sources.read(path, "the report: what was asked, what left, what is promised")
     return load_report(path), source
@@ -165,9 +171,9 @@ def _parties(report: ReportFacts, about: About, source: Source, told_in: Source 
         for name in report.parties
     ]
     lines += [
-        [name, "", about.contacts[name]]
-        for name in ("lead", "coordinator")
-        if name in about.contacts
+        [name, part, about.contacts.get(name, "not stated")]
+        for name, part in _NOT_PARTIES.items()
+        if name in about.contacts or not report.simulated
     ]
     words = "Each party kept its rows. The coordinator holds none."
     both = (source,) if told_in is None else (source, told_in)
@@ -211,11 +217,16 @@ def _public_facts(place: Column | Label) -> str:
 
 def _who_learns_what(report: ReportFacts, source: Source) -> Html:
     lines: list[list[Content]] = [
-        [entry.statistic, entry.seen_by, entry.protection, f"{entry.times:,}"]
+        [entry.statistic, entry.seen_by, _breakable(entry.protection), f"{entry.times:,}"]
         for entry in report.disclosures
     ]
     headings = ["what left", "who sees it", "protection", "times"]
-    words = "All that was asked of the parties in this run. Nothing else left them."
+    words = (
+        "All that was asked of the parties in this run. A party's own record has every reply, also "
+        "those of earlier attempts, and that it told how many entries its ledger has."
+    )
+    if report.simulated:
+        words = "All that was asked of the parties in this run. Nothing else left them."
     if report.told_by:
         words = f"All that left {report.told_by} in this run, by its own record."
     return join_html(
@@ -223,6 +234,12 @@ def _who_learns_what(report: ReportFacts, source: Source) -> Html:
         table("What left the parties", headings, lines),
         said(_seen_by_parties(report), source),
     )
+
+
+def _breakable(protection: str) -> Html:
+    """Return how a reply was protected; a digest in it may break, and widens no column."""
+    words, mark, digest = protection.partition("; sha256 ")
+    return join_html(words, mark, tag("code", digest)) if mark else join_html(words)
 
 
 def _seen_by_parties(report: ReportFacts) -> str:
@@ -233,9 +250,9 @@ def _seen_by_parties(report: ReportFacts) -> str:
     verdicts = {claim.verdict for claim in report.privacy if claim.view == "party"}
     if "UNPROTECTED" in verdicts:
         return (
-            f"{everybody} While the model grew, every party was also told each sum that the table "
-            "says the coordinator sees, so that it can check the coordinator; it can take its own "
-            "numbers off and so sees the sum of all others. Of two parties, that is the other's."
+            f"{everybody} While the model grew, every party was also told the sums of the table, "
+            "so that it can check the coordinator; it can take its own numbers off and so sees the "
+            "sum of all others. Of two parties, that is the other's."
         )
     return (
         f"{everybody} Sums that parties were told, so that they can check the coordinator, are "

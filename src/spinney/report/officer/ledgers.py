@@ -24,6 +24,7 @@ class LedgerState:
     n_entries: int
     head: str
     verdict: str
+    limit: str
     left: str
     remarks: tuple[str, ...] = ()  # restarts, clocks, who keeps its head
 
@@ -37,16 +38,24 @@ def state_of(path: Path) -> LedgerState:
             ledger.check_keys([], own=own_key_of(path))
         except LedgerError as error:
             verdict, head = f"DOES NOT HOLD: {error}", ledger.anchor()
-        names = dict.fromkeys(e.body.data for e in entries if isinstance(e.body, LifeBudgets))
+        found_limits = (e.body for e in entries if isinstance(e.body, LifeBudgets))
+        names = {body.data: body.budgets for body in found_limits}  # the last one of a table holds
+        limits = [f"{name}: {budget}" for name, of in names.items() for budget in of]
         left = [
             f"{name}: {amount(str(found))} for {unit.in_words}"
             for name in names
             for unit in Unit
             if (found := ledger.left_for_life(name, unit)) is not None
         ]
-        told = "; ".join(left) or "no limit for life"
-        remarks = tuple(_remarks(ledger.books))
-        return LedgerState(ledger.party, len(entries), head.hash.hex(), verdict, told, remarks)
+        return LedgerState(
+            ledger.party,
+            len(entries),
+            head.hash.hex(),
+            verdict,
+            "; ".join(limits) or "none",
+            "; ".join(left) or "no limit for life",
+            tuple(_remarks(ledger.books)),
+        )
 
 
 def _remarks(books: Books) -> Iterator[str]:
@@ -82,11 +91,13 @@ def ledger_section(
                 f"{state.n_entries:,}",
                 tag("code", state.head),
                 state.verdict,
+                state.limit,
                 state.left,
             ]
             for state, source in states
         ]
-        headings = ["ledger of", "entries", "hash of the last entry", "check", "left for life"]
+        headings = ["ledger of", "entries", "hash of the last entry", "check"]
+        headings += ["limit for life", "left for life"]
         parts.append(table("Ledgers", headings, lines))
         remarks = [
             tag("li", f"The ledger of {state.party} {one} ", source.mark)

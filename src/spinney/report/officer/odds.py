@@ -39,7 +39,8 @@ def odds_table(epsilons: dict[Fraction, str]) -> Html:
 
 def _factor(epsilon: float) -> str:
     factor = exp(min(epsilon, _LARGEST))
-    return f"{factor:.3g} times" if factor < 1e6 else "more than a million times: no limit"
+    told = f"{factor:.3g}" if factor < 1000 else f"{factor:,.0f}"
+    return f"{told} times" if factor < 1e6 else "more than a million times: no limit"
 
 
 def _percent(share: float) -> str:

@@ -1,6 +1,8 @@
 """The risks that are left after a run, as its report shows them."""
 
+from spinney.protocols.verified.blind import NOT_SEEN
 from spinney.report.facts import ReportFacts
+from spinney.report.privacy import PrivacyClaim
 
 _ALWAYS = (
     "Nobody outside the project has reviewed Spinney's protocols or code.",
@@ -19,7 +21,7 @@ def residual_risks(report: ReportFacts) -> list[str]:
             "No epsilon holds against readers of the model: nothing bounds what they may find out "
             "about one person. Hardening makes that harder and is no guarantee."
         )
-    if ("coordinator", "UNPROTECTED") in verdicts:
+    if any(_saw_numbers(claim) for claim in report.privacy):
         found.append(
             "The coordinator saw exact numbers while the model grew. What it saw, hardening does "
             "not take back."
@@ -45,3 +47,9 @@ def residual_risks(report: ReportFacts) -> list[str]:
             "keeps the sum."
         )
     return [*found, *_ALWAYS]
+
+
+def _saw_numbers(claim: PrivacyClaim) -> bool:
+    """Return whether a claim is open to a coordinator that was not blind."""
+    is_open = (claim.view, claim.verdict) == ("coordinator", "UNPROTECTED")
+    return is_open and NOT_SEEN not in claim.text

@@ -110,4 +110,4 @@ def _part(value: float, low: float, high: float) -> float:
 
 
 def _number(value: float) -> str:
-    return f"{value:.3g}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"

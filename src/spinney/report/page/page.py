@@ -10,6 +10,7 @@ from importlib.resources import files
 
 import msgspec
 
+from spinney.privacy.scopes import PARTY_TOTALS, View
 from spinney.protocols.model import ForestModel
 from spinney.report.audited import Audit
 from spinney.report.explained import impurity_importances
@@ -160,8 +161,14 @@ def _share_that_left(report: ReportFacts) -> str:
 
 def _trusted(report: ReportFacts) -> str:
     """Say whom the parties trusted, by what each saw."""
+    totals = {
+        claim.verdict
+        for claim in report.privacy
+        if (claim.unit, claim.view) == (PARTY_TOTALS, View.COORDINATOR.value)
+    }
     seen = " ".join(entry.seen_by for entry in report.disclosures)
-    if "not masked" in seen or "party by party" in seen:
+    is_open = "not masked" in seen or "party by party" in seen
+    if "UNPROTECTED" in totals or (is_open and not totals):
         return "The coordinator: it could read single parties' answers. All parties see the sums."
     return "No one with a single party's counts: sums were masked. All parties see the sums."
 

@@ -11,6 +11,7 @@ from spinney.report.verdicts import (
     LESS_IS_BETTER,
     joinings,
     score_names,
+    scored_in_words,
     verdict,
     why_not_judged,
     word_of,
@@ -32,7 +33,11 @@ def worth_it(report: ReportFacts) -> Html:
     rows = ", ".join(dict.fromkeys(q.rows for q in found))
     told = [one.in_words() for one in joinings(found)] if len(report.parties) > 1 else []
     parts: list[Content] = [tag("p", words, class_="lead") for words in told or [verdict(report)]]
-    parts.append(tag("p", f"Scores are on each party's own {rows} rows.", _intervals(found)))
+    scored = scored_in_words(report.subject.scored) if report.subject else ""
+    of_class = f" {scored}" if scored else ""
+    parts.append(
+        tag("p", f"Scores are on each party's own {rows} rows.{of_class}", _intervals(found))
+    )
     for score in score_names(found):
         lines = [
             (q.party, [_dot(q, model, score, words) for model in _models(found, score)])
