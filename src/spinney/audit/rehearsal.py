@@ -171,6 +171,8 @@ def rehearsal_of(
         )
     if table is not None:
         job = _with_table(job, table)
+    elif job.table is not None:
+        job = load_job(path)  # the parties that it deals to count for its careful settings
     if job.table is None and not job.parties:
         raise _without_rows(path)
     if keep_all:

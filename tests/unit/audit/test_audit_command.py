@@ -76,12 +76,7 @@ def party_of(place, limits):
 def test_a_run_is_audited_with_the_job_that_grew_it(run):
     told = run.run("audit", "run", "--job", "job.toml", *FEW)
     assert told.exit_code == 0, told.stderr
-    for words in (
-        "rows isolated",
-        "members found at 1 % false",
-        "the coordinator",
-        "another party",
-    ):
+    for words in ("rows isolated", "members found at 1 % false", "another party"):
         assert words in told.stdout
     found = found_in(run.folder / "run")
     assert [one.name for one in found.models] == ["as trained", "hardened"]
@@ -91,7 +86,7 @@ def test_a_run_is_audited_with_the_job_that_grew_it(run):
     assert not hardened.groups.exact_counts
     assert trained.membership.n_models == 4
     assert trained.auc is not None
-    assert {one.view for one in found.sums} == {"the coordinator", "another party"}
+    assert {one.view for one in found.sums} == {"another party"}  # as it is blind
     page = (run.folder / "run" / "report.html").read_text(encoding="utf-8")
     assert "What do attacks get?" in page
     assert trained.digest[:16] in page
@@ -186,7 +181,7 @@ def test_limits_decide_the_exit_code(run):
     strict = party_of(run, "[policy.audit]\nmost_isolated_in_sums = 0.0\n")
     told = run.run("audit", "run", "--job", "job.toml", *strict, *FEW)
     assert told.exit_code == 30
-    assert "the coordinator isolates" in told.stderr
+    assert "another party isolates" in told.stderr
     assert "and most_isolated_in_sums = 0" in told.stderr
     assert found_in(run.folder / "run").broken
 
@@ -211,7 +206,7 @@ def test_an_export_is_refused_after_an_audit_that_did_not_pass(run):
     run.run("audit", "run", "--job", "job.toml", *strict, *FEW)
     code, said = run.refused("model", "export", "run", "out.onnx")
     assert code == 30
-    assert "The audit of this run does not pass: the coordinator isolates" in said
+    assert "The audit of this run does not pass: another party isolates" in said
     plain = run.run("audit", "run", "--job", "job.toml", *FEW)  # without limits
     assert "That audit stays in the run's folder" in plain.stdout.replace("\n", " ")
     assert "No limit was set ([policy.audit]), so nothing was compared." in plain.stdout
@@ -394,14 +389,19 @@ def test_a_party_audits_the_joint_model_with_its_own_rows(run):
     refuse_unaudited(limits, run.folder / "run", hardened(model, Hardening()).to_bytes())
 
 
-def test_a_blind_coordinator_has_no_view_of_the_sums(place):
-    place.write(
-        place.JOB.replace("n_jobs = 1", 'n_jobs = 1\nsecure_sum = true\ncoordinator = "blind"')
-        + place.TABLE
-    )
+@pytest.mark.parametrize(
+    ("more", "views"),
+    [
+        ('\nsecure_sum = true\ncoordinator = "blind"', ["another party"]),
+        ("", ["another party"]),  # it is blind by default
+        ('\ncoordinator = "sighted"', ["the coordinator", "another party"]),
+    ],
+)
+def test_a_blind_coordinator_has_no_view_of_the_sums(place, more, views):
+    place.write(place.JOB.replace("n_jobs = 1", f"n_jobs = 1{more}") + place.TABLE)
     told = place.run("audit", "job.toml", "--out", "a.json", *FEW)
     assert told.exit_code == 0, told.stderr
-    assert [one.view for one in found_in(place.folder / "a.json").sums] == ["another party"]
+    assert [one.view for one in found_in(place.folder / "a.json").sums] == views
 
 
 def test_a_forest_too_large_for_memory_is_refused(run, monkeypatch):
