@@ -84,6 +84,9 @@ def test_an_officer_at_a_party_signs_on_the_party_s_own_files(tmp_path):
     document = (run / "officer.html").read_text()
     assert document == officer_document(run, (ledger,))
     words = words_of(document)
+    assert re.search(
+        r"For the privacy officer: q3, which predicts readmitted Run run-1, 2\d{3}-", words
+    )
     assert "This is the report of north, from what it derived itself and from its records" in words
     assert "bounded by noise" in words
     assert "every entry holds" in words

@@ -1,6 +1,7 @@
 """The facts of a report, as a frozen value; `report` builds them and shows them."""
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Self
 
 import msgspec
 
@@ -10,6 +11,7 @@ from spinney.protocols.release_terms import Hardening
 from spinney.report.budgets import PartyBudget
 from spinney.report.explained import Explanation, Importance
 from spinney.report.privacy import PrivacyClaim
+from spinney.tables.schema import Schema
 from spinney.version import __version__
 
 FORMAT = 1
@@ -30,10 +32,18 @@ class Subject(msgspec.Struct, frozen=True):
 
     job: str
     label: str
-    n_rows: int  # of all parties
+    n_rows: int  # of all parties; 0 if nobody knows it
     n_columns: int
     day: str  # when it was written, as 2026-11-18
     scored: str = ""  # of two classes, the one whose F1 is told
+
+    @classmethod
+    def of(cls, job: str, schema: Schema, n_rows: int = 0) -> Self:
+        """Return what a run of today was about."""
+        day = datetime.now(tz=UTC).date().isoformat()
+        classes = schema.label.classes or ()
+        scored = str(classes[1]) if len(classes) == 2 else ""
+        return cls(job, schema.label.name, n_rows, len(schema.columns), day, scored)
 
 
 class RoundTraffic(msgspec.Struct, frozen=True):

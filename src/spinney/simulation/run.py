@@ -5,7 +5,6 @@ hold back rows, train, score, write.
 """
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from spinney.protocols.settings import outside_of, with_read_facts
 from spinney.protocols.spec import is_blind, is_masked
 from spinney.report.facts import Subject
 from spinney.report.file_names import PAGE, RUNS
+from spinney.report.hardening import withhold
 from spinney.report.run_folder import free_folder, require_no_run, require_writable, write_run
 from spinney.simulation.columns import compare_columns
 from spinney.simulation.comparison import Comparison, Running, compare
@@ -148,18 +148,15 @@ def write_outcome(
         release=release,
         weaker=weaker,
         simulated=True,
-        subject=_subject(name, comparison),
+        subject=_subject(name, comparison, release),
     )
     write_run(folder, comparison.model, report)
     return outcome_of(name, comparison, report, folder)
 
 
-def _subject(name: str, comparison: Comparison) -> Subject:
+def _subject(name: str, comparison: Comparison, release: Hardening) -> Subject:
     """Return what a simulated run was about; parties of a vertical job hold the same rows."""
-    schema = comparison.training.model.schema
+    shown, _ = withhold(comparison.model, release.smallest_leaf)
     sizes = [party.n_training + party.n_held_out for party in comparison.parties]
     n_rows = max(sizes) if comparison.shares_rows else sum(sizes)
-    day = datetime.now(tz=UTC).date().isoformat()
-    classes = schema.label.classes or ()
-    scored = str(classes[1]) if len(classes) == 2 else ""
-    return Subject(name, schema.label.name, n_rows, len(schema.columns), day, scored)
+    return Subject.of(name, shown.schema, n_rows)

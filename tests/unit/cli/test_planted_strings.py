@@ -274,6 +274,19 @@ def test_a_rare_class_stays_with_who_fits_and_is_withheld_where_the_model_goes(t
     assert forest.to_sklearn(exact=True).classes_.tolist() == [0, 1, 7]
 
 
+def test_a_rare_class_of_two_is_not_named_beside_its_score(place):
+    rows = "".join(f"{i % 90},{MARK if i < 3 else 'No'}\n" for i in range(300))
+    (place.folder / "rare.csv").write_text(f"age,ill\n{rows}")
+    (place.folder / "rare.toml").write_text(
+        '[job]\nname = "rare"\n[settings]\nn_estimators = 3\n[simulation]\nn_parties = 3\n'
+        '[table]\nsource = "csv"\npath = "rare.csv"\nlabel = "ill"\n'
+    )
+    told = place.run("simulate", "rare.toml", "--out", "rare")
+    assert told.exit_code == 0, told.stderr
+    assert "F1 is that of the class '(withheld" in told.stdout
+    assert marked_files(place.folder / "rare") == []
+
+
 @pytest.mark.slow(reason="trains every family")
 @pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 @pytest.mark.filterwarnings("ignore::spinney.errors.SpinneyWarning")

@@ -51,6 +51,7 @@ from spinney.protocols.table_fit import Standout, who_stands_out
 from spinney.protocols.training import Quality, Roles, Trained, Training
 from spinney.protocols.verified.blind import NOT_SEEN, relay_steps
 from spinney.protocols.verified.channel import VerifiedSums
+from spinney.report.facts import Subject
 from spinney.report.file_names import MODEL
 from spinney.report.holders import holders_of, split_columns
 from spinney.report.report import Report, load_report
@@ -329,6 +330,9 @@ class Run:
 
     def _finish(self, model: ForestModel | None, report: Report, journaled: Journaled) -> None:
         report = add_run_facts(report, self._agreed, self._status)
+        if model is not None:
+            subject = Subject.of(self._agreed.name, model.schema)
+            report = msgspec.structs.replace(report, subject=subject)
         write_run(self._folder.folder, model, report)
         self._tell(rounds=len(journaled.rounds))
 

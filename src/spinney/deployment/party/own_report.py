@@ -19,7 +19,7 @@ from spinney.protocols.secure_sums.channel import masked_in_words
 from spinney.protocols.training import Training
 from spinney.protocols.verified.blind import NOT_SEEN
 from spinney.report.door import release
-from spinney.report.facts import DisclosureRow
+from spinney.report.facts import DisclosureRow, Subject
 from spinney.report.report import Report, seen_by
 from spinney.transport.channel import Round
 
@@ -67,6 +67,7 @@ def own_report(
         dropped=tuple(name for name in agreed.parties if name not in present),
         weaker=weaker_than_default(agreed.spec, agreed.given, settings, len(present), terms),
         told_by=party,
+        subject=Subject.of(agreed.name, training.model.schema),
     )
 
 

@@ -92,7 +92,9 @@ def officer_document(folder: Path, ledgers: tuple[Path, ...] = ()) -> str:
 
 
 def _page(report: ReportFacts, folder: Path, sections: dict[str, Html]) -> str:
-    title = f"For the privacy officer: {folder.resolve().name}"
+    about, name = report.subject, folder.resolve().name
+    what = name if about is None else f"{about.job}, which predicts {about.label}"
+    title = f"For the privacy officer: {what}"
     policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
     head = tag(
         "head",
@@ -102,8 +104,9 @@ def _page(report: ReportFacts, folder: Path, sections: dict[str, Html]) -> str:
         tag("title", title),
         tag("style", Html(_STYLE)),
     )
+    run = "" if about is None else f"Run {name}, {about.day}. "
     words = (
-        f"{capital(report.protocol.replace('_', ' '))}, "
+        f"{run}{capital(report.protocol.replace('_', ' '))}, "
         f"{some(len(report.parties), 'party', 'parties')}, "
         f"{some(report.n_trees, 'tree', 'trees')}. Trained with Spinney {report.version}; this "
         f"document was written by Spinney {__version__}. Letters in brackets name the file that a "

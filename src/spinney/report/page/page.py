@@ -121,10 +121,8 @@ def _header(report: ReportFacts) -> Html:
     about = report.subject
     if about is None:
         return tag("header", tag("h1", title), tag("p", words, class_="soft"))
-    told = (
-        f"{title}, {about.day}: {some(about.n_rows, 'row', 'rows')} of "
-        f"{some(about.n_columns, 'column', 'columns')}. "
-    )
+    rows = f"{some(about.n_rows, 'row', 'rows')} of " if about.n_rows else ""
+    told = f"{title}, {about.day}: {rows}{some(about.n_columns, 'column', 'columns')}. "
     return tag(
         "header",
         tag("h1", f"{about.job}: predicts {about.label}"),
@@ -153,8 +151,9 @@ def _share_that_left(report: ReportFacts) -> str:
     cells = report.subject.n_rows * report.subject.n_columns / max(len(report.parties), 1)
     share = most / max(4 * cells, 1)
     times = f"{100 * share:.0f} % of" if share < 1 else f"{share:.1f} times"
+    beside = f", {times} the size of its table" if cells else ""
     return (
-        f"At most {size(most)} from a party, {times} the size of its table: "
+        f"At most {size(most)} from a party{beside}: "
         f"{some(len(report.disclosures), 'kind', 'kinds')} of statistics, listed below."
     )
 
