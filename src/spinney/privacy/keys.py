@@ -68,21 +68,6 @@ class KeyPair:
             ) from None
 
 
-class Agreements:
-    """Secrets that two parties in one process agree on: one computes, the other takes it over."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[frozenset[bytes], bytes] = {}
-
-    def secret(self, own: KeyPair, public: bytes) -> bytes:
-        """Return the secret of a pair of keys."""
-        pair = frozenset((own.public, public))
-        known = self._waiting.pop(pair, None)
-        if known is None:
-            known = self._waiting[pair] = own.shared_with(public)
-        return known
-
-
 @lru_cache(maxsize=16)  # every sum of a job names the same sets
 def _bits_of(roster: "Roster", names: frozenset[str]) -> int:
     return sum(1 << roster.position(name) for name in names)
@@ -226,25 +211,24 @@ class KeysAsk:
 
 @dataclass(frozen=True, slots=True)
 class KeysReply:
-    """A party's public keys, and its letters to all parties in the roster's order."""
+    """What a party publishes for an epoch, and its letters to all parties in the roster's order."""
 
     job: str
     epoch: int
     sender: str
     public_key: bytes  # the roster's
-    pair_keys: bytes  # 32 bytes per round
+    sealed_pairs: bytes  # per round: the pair secrets, under the round's pair key
     self_checks: bytes  # 32 bytes per round: detects a wrongly recovered self seed
     letters: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SharesAsk:
-    """Take the letters that the parties of the epoch sealed for you, and their public keys."""
+    """Take the letters that the parties of the epoch sealed for you."""
 
     job: str
     epoch: int
     senders: tuple[str, ...]  # in the roster's order
-    pair_keys: tuple[bytes, ...]
     letters: tuple[bytes, ...]
 
 
@@ -307,8 +291,14 @@ def derive_key(
     names
         The party or the two parties that the key belongs to, in any order.
     """
-    info = encode_parts("spinney secure sum 1", purpose, job, round_number, *sorted(names))
+    info = _purpose(purpose, job, round_number, tuple(sorted(names)))
     return HKDF(algorithm=_SHA256, length=KEY_BYTES, salt=None, info=info).derive(secret)
+
+
+@lru_cache(maxsize=256)  # parties in one process, and a party and its coordinator, say the same
+def _purpose(purpose: str, job: bytes, round_number: int, names: tuple[str, ...]) -> bytes:
+    """Return what distinguishes a key from all others; nothing of it is secret."""
+    return encode_parts("spinney secure sum 1", purpose, job, round_number, *names)
 
 
 def self_mask_key(seed: bytes, agreed: bytes, number: int, name: str) -> bytes:
@@ -321,17 +311,8 @@ def self_check(seed: bytes, agreed: bytes, number: int, name: str) -> bytes:
     return derive_key(seed, "self check", job=agreed, round_number=number, names=(name,))
 
 
-def pair_mask_key(
-    own: KeyPair,
-    public: bytes,
-    told: bytes,
-    number: int,
-    names: tuple[str, str],
-    *,
-    agreements: Agreements | None = None,
-) -> bytes:
+def pair_mask_key(secret: bytes, told: bytes, number: int, names: tuple[str, str]) -> bytes:
     """Return the key of the mask of two parties with the same settings and the same history."""
-    secret = own.shared_with(public) if agreements is None else agreements.secret(own, public)
     return derive_key(secret, "pair mask", job=told, round_number=number, names=names)
 
 

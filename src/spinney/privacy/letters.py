@@ -4,14 +4,13 @@ A letter is sealed with ChaCha20-Poly1305 under a key that only its two parties 
 their key pairs. It opens only for what it was sealed for.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from spinney.privacy.entropy import secret_bytes
-from spinney.privacy.keys import KeyPair, derive_key
+from spinney.privacy.keys import derive_key
 
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
@@ -28,16 +27,15 @@ class LetterBox:
 
     Attributes
     ----------
-    own, other
-        This party's key pair, and the other's public key.
+    secret
+        What only the two parties can compute: the agreement of their key pairs.
     purpose, agreed, number
         What the letters are for, what the parties agreed on, and the number of the first round.
     names
         The two parties, in any order.
     """
 
-    own: KeyPair
-    other: bytes
+    secret: bytes = field(repr=False)
     purpose: str
     agreed: bytes
     number: int
@@ -56,8 +54,12 @@ class LetterBox:
             return None
 
     def _cipher(self) -> ChaCha20Poly1305:
-        secret = self.own.shared_with(self.other)
-        names: Iterable[str] = self.names
         return ChaCha20Poly1305(
-            derive_key(secret, self.purpose, job=self.agreed, round_number=self.number, names=names)
+            derive_key(
+                self.secret,
+                self.purpose,
+                job=self.agreed,
+                round_number=self.number,
+                names=self.names,
+            )
         )

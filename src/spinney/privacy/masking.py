@@ -6,18 +6,19 @@ tau > K - t parties can open a secret (`SumSettings`). Once per epoch (a run of 
 `sharing`) each party deals shares of two secrets per round, a self seed b and a pair key k. Then:
 
 1. `MaskAsk`: party i sends y_i = x_i + PRG(b_i) + sum_{j>i} PRG(s_ij) - sum_{j<i} PRG(s_ij), with
-   s_ij from the key agreement of k_i and k_j, modulo 2^32 or 2^64 per array.
+   s_ij a secret of i and j for this round, modulo 2^32 or 2^64 per array. Each of the two has
+   published s_ij sealed under its k (`sharing`).
 2. `UnmaskAsk`: the coordinator fixes the list U of parties whose vectors it has. Each of them
    sends, for every party of the epoch, its share of b if that party is in U, of k if it is not.
-3. With tau answers the coordinator recovers b_i for U and k_j for the dropped parties, and with
-   them the masks that did not cancel in the sum of y over U. So parties of U may drop out between
-   1 and 2.
+3. With tau answers the coordinator recovers b_i for U and k_j for the dropped parties, which opens
+   their s_ij, and with them the masks that did not cancel in the sum of y over U. So parties of U
+   may drop out between 1 and 2.
 
 **Who learns what.** The coordinator: the sum over U, who is in U, sizes. The parties: who is in U.
 The coordinator and K - t colluders never learn more about an honest party's vector than that sum.
 *Why*: an honest party opens a round for only one list, so they see fewer than tau shares of the
-other secret of each honest party, which reveal nothing. If i is in U, k_i stays secret, and with it
-i's masks with the other honest parties of U; these hide everything except the sum. If i is not in
+other secret of each honest party, which reveal nothing. If i and j are honest and in U, k_i and k_j
+stay secret, and with them s_ij: such masks hide everything except the sum. If i is not in
 U, b_i stays secret and hides y_i, however late it arrives. Secrets of different rounds are
 independent: a loss in one opens no other, and a dropped party may be in the next round without new
 keys. Below `min_survivors` no party reveals a share; with fewer than tau answers there is no sum.
@@ -48,7 +49,6 @@ import numpy as np
 
 from spinney.errors import PartyLostError, ProtocolError
 from spinney.privacy.keys import (
-    Agreements,
     Counters,
     KeyPair,
     KeysAsk,
@@ -60,10 +60,18 @@ from spinney.privacy.keys import (
     digest,
     name_of,
 )
-from spinney.privacy.sharing import SHARE_BYTES, EpochBook, EpochKeys, Revealed, check_pieces
+from spinney.privacy.sharing import (
+    SHARE_BYTES,
+    EpochBook,
+    EpochKeys,
+    Revealed,
+    Secrets,
+    agree_with_all,
+    check_pieces,
+)
 from spinney.privacy.streams import add_streams, ring_words
 
-EPOCH_ROUNDS = 32  # 13 kB of keys and shares per party for five parties
+EPOCH_ROUNDS = 32  # 17 kB of keys and shares per party for five parties
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +120,12 @@ class UnmaskReply:
 class SecureSumParty:
     """A party's side: it answers four kinds of asks, and gives the same ask the same reply."""
 
-    def __init__(
-        self,
-        settings: SumSettings,
-        name: str,
-        key: KeyPair,
-        agreements: Agreements | None = None,  # with parties in the same process
-    ) -> None:
+    def __init__(self, settings: SumSettings, name: str, key: KeyPair) -> None:
         settings.roster.check(name, key.public)
         self._settings = settings
         self._name = name
         self._key = key
-        self._agreements = agreements
+        self._secrets: Secrets = {}  # of the job, with each party
         self._keys: EpochKeys | None = None
         self._last_round = 0
         self._opened: dict[int, int] = {}  # round -> the survivors it was opened for
@@ -145,7 +147,8 @@ class SecureSumParty:
                         f"New keys must be for rounds above {self._last_round}; got "
                         f"{ask.first_round} as the first."
                     )
-                self._keys = EpochKeys(self._settings, self._name, self._key, ask, self._agreements)
+                self._secrets = self._secrets or agree_with_all(self._key, self._settings.roster)
+                self._keys = EpochKeys(self._settings, self._name, self._secrets, ask)
             if ask != self._keys.ask:
                 raise ProtocolError(
                     f"Epoch {ask.epoch} is over, or was begun for other rounds. A new epoch needs "

@@ -1,13 +1,17 @@
 """Shamir shares of the secrets behind masks, and the sealed letters that carry them.
 
 Keys are made for an *epoch*, a run of rounds agreed in advance. For each round a party draws two
-independent secrets of 32 bytes from the operating system: a *self seed* and a *pair key* (the
-private half of an X25519 pair; the public half is published). It deals Shamir shares of both to all
-parties of the roster, including itself. The coordinator carries them, so one party's shares for
-another are in a letter sealed with ChaCha20-Poly1305 under a key that only these two can derive
-from the roster. A letter opens only for the job, roster, thresholds, epoch, rounds, sender,
-recipient and published keys that it was sealed for. So a coordinator cannot read it, replace it, or
-pass off its own public key as a party's.
+independent secrets of 32 bytes from the operating system: a *self seed* and a *pair key*. It deals
+Shamir shares of both to all parties of the roster, including itself. The coordinator carries them,
+so one party's shares for another are in a letter sealed with ChaCha20-Poly1305 under a key that
+only these two can derive from the roster. A letter opens only for the job, roster, thresholds,
+epoch, rounds, sender and recipient that it was sealed for. So a coordinator cannot read it, replace
+it, or pass off its own key as a party's.
+
+Two parties mask with a *pair secret* of the round: a part of a stream whose key they derive from
+the agreement of their roster keys, for this epoch alone. So a round needs no key agreement of its
+own. For the case that it drops out, each party publishes its pair secrets of a round sealed under
+its pair key of that round: whoever recovers the key opens them, and nothing of any other round.
 
 Shares leave a party only through `EpochKeys.reveal`: for each party and round the share of the self
 seed or the share of the pair key, never both, because a round has one list of survivors. `masking`
@@ -18,6 +22,10 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
 from spinney.errors import ProtocolError
 from spinney.privacy import keys
 from spinney.privacy.entropy import secret_bytes
@@ -26,12 +34,14 @@ from spinney.privacy.keys import (
     KeyPair,
     KeysAsk,
     KeysReply,
+    Roster,
     SharesAsk,
     SharesReply,
     SumSettings,
     Words,
 )
 from spinney.privacy.letters import LetterBox, letter_bytes
+from spinney.privacy.streams import add_stream
 
 PRIME = 2**256 + 297  # the smallest prime above every 32-byte secret
 SHARE_BYTES = 33
@@ -39,10 +49,19 @@ MAX_EPOCH_ROUNDS = 4096  # the most that a coordinator can make a party hold in 
 
 Revealed = tuple[bytes, ...]  # one per party of the epoch, in the roster's order
 MaskKey = tuple[bytes, bool]  # the key of a stream, and whether the stream is subtracted
+Secrets = Mapping[str, bytes]  # what a party and each other can compute, by the other's name
 
 _WIDE_BYTES = 48  # reduced modulo PRIME, these are uniform up to 2^-127
 _SECRETS = 1 << 256  # how many secrets there are
 _BOTH_SHARES = struct.Struct(f"{SHARE_BYTES}s{SHARE_BYTES}s")  # of the self seed, of the pair key
+_SEAL_BYTES = 16
+_ONLY_NONCE = bytes(12)  # a pair key seals once
+
+
+def agree_with_all(key: KeyPair, roster: Roster) -> Secrets:
+    """Return what the owner of a key shares with each party of a roster, itself included."""
+    pairs = zip(roster.names, roster.public_keys, strict=True)
+    return {name: key.shared_with(public) for name, public in pairs}
 
 
 def deal_shares(secret: bytes, *, threshold: int, n_parties: int) -> list[bytes]:
@@ -99,7 +118,8 @@ class _RoundKeys:
     """What a party holds for one round."""
 
     self_seed: bytes = field(repr=False)
-    pair_key: KeyPair
+    pair_key: bytes = field(repr=False)
+    pair_with: dict[str, bytes] = field(default_factory=dict, repr=False)  # the pair secrets
     shares_from: dict[str, tuple[bytes, bytes]] = field(default_factory=dict, repr=False)
     masked: bytes | None = None  # fingerprint of the only vector that the round's masks hide
     survivors: frozenset[str] | None = None  # the only list that the round was opened for
@@ -113,84 +133,99 @@ class _Epoch:
         self._settings = settings
         self._agreed = settings.agreed()
         self._letter_bytes = letter_bytes(ask.n_rounds * _BOTH_SHARES.size)
+        self._sealed_bytes = KEY_BYTES * len(settings.roster) + _SEAL_BYTES  # of one round
 
-    def _of_round(self, public: bytes, number: int) -> bytes:
-        """Return one round's part of a sequence of keys."""
-        start = (number - self.ask.first_round) * KEY_BYTES
-        return public[start : start + KEY_BYTES]
+    def _of_round(self, published: bytes, number: int, length: int = KEY_BYTES) -> bytes:
+        """Return one round's part of what a party published for all rounds of the epoch."""
+        start = (number - self.ask.first_round) * length
+        return published[start : start + length]
+
+    def _seal(self, pair_key: bytes, number: int, name: str) -> ChaCha20Poly1305:
+        """Return what seals a party's pair secrets of a round."""
+        key = keys.derive_key(
+            pair_key, "pair secrets", job=self._agreed, round_number=number, names=(name,)
+        )
+        return ChaCha20Poly1305(key)
 
 
 class EpochKeys(_Epoch):
     """A party's secrets of an epoch and its shares of the others' secrets."""
 
-    def __init__(
-        self,
-        settings: SumSettings,
-        name: str,
-        key: KeyPair,
-        ask: KeysAsk,
-        agreements: keys.Agreements | None = None,
-    ) -> None:
+    def __init__(self, settings: SumSettings, name: str, secrets: Secrets, ask: KeysAsk) -> None:
         if not 1 <= ask.n_rounds <= MAX_EPOCH_ROUNDS:
             raise ProtocolError(
                 f"An epoch must have between 1 and {MAX_EPOCH_ROUNDS} rounds; got {ask.n_rounds}."
             )
         super().__init__(settings, ask)
         self._name = name
-        self._key = key
-        self._agreements = agreements
+        self._secrets = secrets
         self._taken: SharesAsk | None = None
-        self._publics: dict[str, bytes] = {}
         rounds = range(ask.first_round, ask.first_round + ask.n_rounds)
-        self._rounds = {r: _RoundKeys(secret_bytes(KEY_BYTES), KeyPair.fresh()) for r in rounds}
+        self._rounds = {
+            r: _RoundKeys(secret_bytes(KEY_BYTES), secret_bytes(KEY_BYTES)) for r in rounds
+        }
+        for other in settings.roster.names:
+            if other != name:
+                drawn = self._draw_pair_secrets(other)
+                for number, held in self._rounds.items():
+                    held.pair_with[other] = self._of_round(drawn, number)
         self.reply = self._dealt()
+
+    def _draw_pair_secrets(self, other: str) -> bytes:
+        """Return the pair secrets with another party, of all rounds of the epoch."""
+        key = keys.derive_key(
+            self._secrets[other],
+            "pair secrets of an epoch",
+            job=keys.digest(self._agreed, self.ask.epoch),
+            round_number=self.ask.first_round,
+            names=(self._name, other),
+        )
+        words = np.zeros(self.ask.n_rounds * KEY_BYTES // 8, "<u8")
+        add_stream([words], key)
+        return words.tobytes()
 
     def _dealt(self) -> KeysReply:
         """Deal shares of this epoch's secrets."""
         roster = self._settings.roster
         contents = [bytearray() for _ in roster.names]
-        pair_keys, checks = b"", b""
+        sealed, checks = bytearray(), bytearray()
         for number, held in self._rounds.items():
-            pair_keys += held.pair_key.public
+            pairs = b"".join(held.pair_with.get(name, bytes(KEY_BYTES)) for name in roster.names)
+            seal = self._seal(held.pair_key, number, self._name)
+            sealed += seal.encrypt(_ONLY_NONCE, pairs, None)
             checks += keys.self_check(held.self_seed, self._agreed, number, self._name)
-            for secret in (held.self_seed, held.pair_key.private):
+            for secret in (held.self_seed, held.pair_key):
                 shares = deal_shares(
                     secret, threshold=self._settings.threshold, n_parties=len(roster)
                 )
                 for content, share in zip(contents, shares, strict=True):
                     content.extend(share)
         letters = tuple(
-            self._letter(name, pair_keys, bytes(content))
+            self._letters(name).seal(bytes(content), self._about(self._name, name))
             for name, content in zip(roster.names, contents, strict=True)
         )
-        head = (self.ask.job, self.ask.epoch, self._name, self._key.public)
-        return KeysReply(*head, pair_keys, checks, letters)
-
-    def _letter(self, recipient: str, pair_keys: bytes, content: bytes) -> bytes:
-        about = self._about(self._name, recipient, pair_keys)
-        return self._letters(recipient).seal(content, about)
+        head = (self.ask.job, self.ask.epoch, self._name, roster.public_key(self._name))
+        return KeysReply(*head, bytes(sealed), bytes(checks), letters)
 
     def _letters(self, other: str) -> LetterBox:
-        public = self._settings.roster.public_key(other)
-        first = self.ask.first_round
-        return LetterBox(self._key, public, "letter", self._agreed, first, (self._name, other))
+        about = ("letter", self._agreed, self.ask.first_round, (self._name, other))
+        return LetterBox(self._secrets[other], *about)
 
-    def _about(self, sender: str, recipient: str, pair_keys: bytes) -> bytes:
+    def _about(self, sender: str, recipient: str) -> bytes:
         ask = self.ask
         epoch = (ask.epoch, ask.first_round, ask.n_rounds)
-        return keys.encode_parts(self._agreed, *epoch, sender, recipient, pair_keys)
+        return keys.encode_parts(self._agreed, *epoch, sender, recipient)
 
     def take(self, ask: SharesAsk) -> SharesReply:
         """Open the letters to this party; an epoch takes only one set of letters."""
         if self._taken is None:
             self._check_senders(ask)
-            letters = zip(ask.senders, ask.pair_keys, ask.letters, strict=True)
-            opened = {letter[0]: self._opened(*letter) for letter in letters}
+            letters = zip(ask.senders, ask.letters, strict=True)
+            opened = {sender: self._opened(sender, letter) for sender, letter in letters}
             for sender, content in opened.items():
                 pairs = _BOTH_SHARES.iter_unpack(content)
                 for held, pair in zip(self._rounds.values(), pairs, strict=True):
                     held.shares_from[sender] = pair
-            self._publics = dict(zip(ask.senders, ask.pair_keys, strict=True))
             self._taken = ask
         if self._taken != ask:
             raise ProtocolError(f"Epoch {ask.epoch} already has other shares.")
@@ -198,9 +233,7 @@ class EpochKeys(_Epoch):
 
     def _check_senders(self, ask: SharesAsk) -> None:
         positions = [self._settings.roster.position(sender) for sender in ask.senders]
-        length, number = KEY_BYTES * self.ask.n_rounds, len(positions)
-        check_pieces(self._name, ask.pair_keys, number=number, length=length)
-        check_pieces(self._name, ask.letters, number=number, length=self._letter_bytes)
+        check_pieces(self._name, ask.letters, number=len(positions), length=self._letter_bytes)
         if positions != sorted(set(positions)) or self._name not in ask.senders:
             raise ProtocolError(
                 f"The senders of shares must be named once, sorted, with {self._name!r} among them."
@@ -211,9 +244,8 @@ class EpochKeys(_Epoch):
                 f"{self._settings.min_survivors} are needed."
             )
 
-    def _opened(self, sender: str, pair_keys: bytes, letter: bytes) -> bytes:
-        about = self._about(sender, self._name, pair_keys)
-        content = self._letters(sender).open(letter, about)
+    def _opened(self, sender: str, letter: bytes) -> bytes:
+        content = self._letters(sender).open(letter, self._about(sender, self._name))
         if content is None:
             raise ProtocolError(
                 f"The shares from party {sender!r} cannot be opened: they were changed, or sealed "
@@ -248,13 +280,9 @@ class EpochKeys(_Epoch):
         self._rounds = {r: kept for r, kept in self._rounds.items() if r >= number}
         masks = [(keys.self_mask_key(seed, self._agreed, number, own), False)]
         told = keys.digest(self._agreed, history)
-        for other, publics in self._publics.items():
+        for other in self.participants:
             if other != own:
-                public = self._of_round(publics, number)
-                about = (told, number, (own, other))
-                mask = keys.pair_mask_key(
-                    held.pair_key, public, *about, agreements=self._agreements
-                )
+                mask = keys.pair_mask_key(held.pair_with[other], told, number, (own, other))
                 masks.append((mask, own > other))
         return masks
 
@@ -288,7 +316,7 @@ class EpochKeys(_Epoch):
 
 
 class EpochBook(_Epoch):
-    """What the coordinator knows about an epoch: public keys, and letters it cannot open."""
+    """What the coordinator knows about an epoch: sealed secrets, and letters it cannot open."""
 
     def __init__(self, settings: SumSettings, ask: KeysAsk) -> None:
         super().__init__(settings, ask)
@@ -301,18 +329,20 @@ class EpochBook(_Epoch):
 
     def add(self, reply: KeysReply) -> None:
         """Add a party's keys; raise for a stranger, or for an incomplete message."""
-        roster, length = self._settings.roster, KEY_BYTES * self.ask.n_rounds
+        roster, n_rounds = self._settings.roster, self.ask.n_rounds
         roster.check(reply.sender, reply.public_key)
-        publics = (reply.pair_keys, reply.self_checks)
-        check_pieces(reply.sender, publics, number=2, length=length)
+        for published, length in (
+            (reply.sealed_pairs, self._sealed_bytes),
+            (reply.self_checks, KEY_BYTES),
+        ):
+            check_pieces(reply.sender, (published,), number=1, length=length * n_rounds)
         check_pieces(reply.sender, reply.letters, number=len(roster), length=self._letter_bytes)
         self._replies[reply.sender] = reply
 
     def asks(self) -> dict[str, SharesAsk]:
         """Return the letters to each party."""
         replies = [self._replies[name] for name in self.participants]
-        pair_keys = tuple(reply.pair_keys for reply in replies)
-        head = (self.ask.job, self.ask.epoch, self.participants, pair_keys)
+        head = (self.ask.job, self.ask.epoch, self.participants)
         position_of = {name: self._settings.roster.position(name) for name in self.participants}
         return {
             name: SharesAsk(*head, tuple(reply.letters[position] for reply in replies))
@@ -329,9 +359,6 @@ class EpochBook(_Epoch):
         helpers = sorted(shares)[: self._settings.threshold]
         weight_of_share = weights([self._settings.roster.position(name) for name in helpers])
         told = keys.digest(self._agreed, history)
-        public_of = {
-            name: self._of_round(reply.pair_keys, number) for name, reply in self._replies.items()
-        }
         masks: list[MaskKey] = []
         for place, name in enumerate(self.participants):
             secret = recover_secret(weight_of_share, [shares[helper][place] for helper in helpers])
@@ -340,10 +367,10 @@ class EpochBook(_Epoch):
                 fits = keys.self_check(secret, self._agreed, number, name) == right
                 masks.append((keys.self_mask_key(secret, self._agreed, number, name), False))
             else:
-                pair = KeyPair.of(secret)
-                fits = pair.public == public_of[name]
-                for other in survivors:
-                    key = keys.pair_mask_key(pair, public_of[other], told, number, (name, other))
+                pairs = self._unsealed(name, secret, number)
+                fits = bool(pairs)
+                for other in survivors if fits else ():
+                    key = keys.pair_mask_key(pairs[other], told, number, (name, other))
                     masks.append((key, other > name))
             if not fits:
                 raise ProtocolError(
@@ -351,3 +378,14 @@ class EpochBook(_Epoch):
                     f"those from {', '.join(helpers)} is wrong."
                 )
         return masks
+
+    def _unsealed(self, name: str, pair_key: bytes, number: int) -> Secrets:
+        """Return a party's pair secrets of a round; none if the key is not the one it dealt."""
+        sealed = self._of_round(self._replies[name].sealed_pairs, number, self._sealed_bytes)
+        try:
+            pairs = self._seal(pair_key, number, name).decrypt(_ONLY_NONCE, sealed, None)
+        except InvalidTag:
+            return {}
+        starts = range(0, len(pairs), KEY_BYTES)
+        found = (pairs[start : start + KEY_BYTES] for start in starts)
+        return dict(zip(self._settings.roster.names, found, strict=True))

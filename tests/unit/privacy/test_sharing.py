@@ -15,6 +15,7 @@ from spinney.privacy.sharing import (
     PRIME,
     EpochBook,
     EpochKeys,
+    agree_with_all,
     deal_shares,
     recover_secret,
     weights,
@@ -27,9 +28,15 @@ ASK = KeysAsk("job", 1, 5, 3)
 SECRET = st.one_of(st.binary(min_size=32, max_size=32), st.sampled_from([bytes(32), b"\xff" * 32]))
 
 
+def keys_of(name, settings=SETTINGS, ask=ASK, key=None):
+    """Return a party's keys of an epoch."""
+    secrets = agree_with_all(PAIRS[name] if key is None else key, settings.roster)
+    return EpochKeys(settings, name, secrets, ask)
+
+
 def epoch(settings=SETTINGS, ask=ASK, names=tuple(PAIRS)):
     """Return all parties' keys, the coordinator's book and the asks that deliver shares."""
-    held = {name: EpochKeys(settings, name, PAIRS[name], ask) for name in names}
+    held = {name: keys_of(name, settings, ask) for name in names}
     book = EpochBook(settings, ask)
     for keys in held.values():
         book.add(keys.reply)
@@ -87,7 +94,7 @@ def test_letters_open_for_their_recipients_and_carry_the_right_shares():
         assert keys.participants == tuple(PAIRS)
     for owner, keys in held.items():
         for number, own in keys._rounds.items():
-            for which, secret in enumerate((own.self_seed, own.pair_key.private)):
+            for which, secret in enumerate((own.self_seed, own.pair_key)):
                 shares = [
                     held[name]._rounds[number].shares_from[owner][which]
                     for name in ("ann", "cat", "eve")
@@ -99,7 +106,7 @@ def test_the_same_letters_twice_are_one_delivery_and_others_are_refused():
     held, _, asks = epoch()
     assert held["bob"].take(asks["bob"]) == held["bob"].take(asks["bob"])
     fewer = asks["bob"].senders[:-1]
-    other = SharesAsk("job", 1, fewer, asks["bob"].pair_keys[:-1], asks["bob"].letters[:-1])
+    other = SharesAsk("job", 1, fewer, asks["bob"].letters[:-1])
     with pytest.raises(ProtocolError, match="Epoch 1 already has other shares"):
         held["bob"].take(other)
 
@@ -115,14 +122,6 @@ def test_a_changed_letter_is_refused_by_its_sender(fresh, place):
     letters[2] = flipped(letters[2], place % len(letters[2]))
     with pytest.raises(ProtocolError, match="shares from party 'cat' cannot be opened: they were"):
         held["bob"].take(replace(asks["bob"], letters=tuple(letters)))
-
-
-def test_a_public_key_that_the_coordinator_puts_in_is_refused(fresh):
-    held, _, asks = fresh
-    pair_keys = list(asks["bob"].pair_keys)
-    pair_keys[3] = KeyPair.fresh().public + pair_keys[3][32:]
-    with pytest.raises(ProtocolError, match="shares from party 'dan' cannot be opened"):
-        held["bob"].take(replace(asks["bob"], pair_keys=tuple(pair_keys)))
 
 
 def test_letters_that_were_swapped_or_meant_for_somebody_else_are_refused(fresh):
@@ -155,7 +154,7 @@ def test_letters_of_parties_that_agreed_on_another_threshold_are_refused(fresh):
 
 def test_a_party_that_pretends_to_be_another_cannot_seal_letters(fresh):
     held, _, _ = fresh
-    impostor = EpochKeys(SETTINGS, "ann", KeyPair.fresh(), ASK)
+    impostor = keys_of("ann", key=KeyPair.fresh())
     book = EpochBook(SETTINGS, ASK)
     book.add(replace(impostor.reply, public_key=PAIRS["ann"].public))
     for name in ("bob", "cat", "dan", "eve"):
@@ -183,7 +182,6 @@ def without(ask, *dropped):
     return replace(
         ask,
         senders=tuple(ask.senders[i] for i in kept),
-        pair_keys=tuple(ask.pair_keys[i] for i in kept),
         letters=tuple(ask.letters[i] for i in kept),
     )
 
@@ -196,16 +194,15 @@ def test_an_epoch_of_too_few_parties_is_refused(fresh):
         held["bob"].take(without(asks["bob"], "bob"))
 
 
-@pytest.mark.parametrize("field", ["pair_keys", "letters"])
-def test_a_truncated_delivery_is_refused(fresh, field):
+def test_a_truncated_delivery_is_refused(fresh):
     held, _, asks = fresh
-    pieces = getattr(asks["bob"], field)
-    for bad in [pieces[:-1], (*pieces[:-1], pieces[-1][:-1]), (*pieces, pieces[0])]:
+    letters = asks["bob"].letters
+    for bad in [letters[:-1], (*letters[:-1], letters[-1][:-1]), (*letters, letters[0])]:
         with pytest.raises(ProtocolError, match="truncated or padded: it must have 5 parts"):
-            held["bob"].take(replace(asks["bob"], **{field: bad}))
+            held["bob"].take(replace(asks["bob"], letters=bad))
 
 
-@pytest.mark.parametrize("field", ["pair_keys", "self_checks", "letters"])
+@pytest.mark.parametrize("field", ["sealed_pairs", "self_checks", "letters"])
 def test_truncated_keys_are_refused_by_the_coordinator(fresh, field):
     held, _, _ = fresh
     book = EpochBook(SETTINGS, ASK)
@@ -218,7 +215,7 @@ def test_truncated_keys_are_refused_by_the_coordinator(fresh, field):
 @pytest.mark.parametrize("n_rounds", [0, -1, sharing.MAX_EPOCH_ROUNDS + 1])
 def test_an_epoch_of_no_or_too_many_rounds_is_refused(n_rounds):
     with pytest.raises(ProtocolError, match=rf"between 1 and 4096 rounds; got {n_rounds}\."):
-        EpochKeys(SETTINGS, "ann", PAIRS["ann"], replace(ASK, n_rounds=n_rounds))
+        keys_of("ann", ask=replace(ASK, n_rounds=n_rounds))
 
 
 def test_the_secrets_of_an_epoch_are_all_different_and_never_printed():
@@ -227,7 +224,7 @@ def test_the_secrets_of_an_epoch_are_all_different_and_never_printed():
         secret
         for keys in held.values()
         for own in keys._rounds.values()
-        for secret in (own.self_seed, own.pair_key.private)
+        for secret in (own.self_seed, own.pair_key)
     ]
     assert len(set(secrets)) == len(secrets) == 5 * 3 * 2
     printed = repr([keys._rounds for keys in held.values()])
@@ -265,7 +262,7 @@ def content(thing, seen=None):
 
 
 def secrets_of(keys):
-    return [s for own in keys._rounds.values() for s in (own.self_seed, own.pair_key.private)]
+    return [s for own in keys._rounds.values() for s in (own.self_seed, own.pair_key)]
 
 
 def holds(thing, secret):
@@ -278,10 +275,10 @@ def self_stream(seed, name):
     return stream
 
 
-def pair_stream(pair, public, own, other):
+def pair_stream(secret, own, other):
     """The mask with `other` as it is in `own`'s vector."""
     stream = np.zeros(1, dtype=np.uint64)
-    key = make.pair_mask_key(pair, public, TOLD, ROUND, (own, other))
+    key = make.pair_mask_key(secret, TOLD, ROUND, (own, other))
     add_stream([stream], key, subtract=own > other)
     return stream
 
@@ -310,7 +307,7 @@ def test_a_curious_coordinator_and_its_colluders_can_explain_a_vector_by_any_inp
     cat = held["cat"]._rounds[ROUND]
     bare = vectors["cat"].copy()
     for other in ("ann", "bob", "dan", "eve"):
-        bare -= pair_stream(cat.pair_key, held[other]._rounds[ROUND].pair_key.public, "cat", other)
+        bare -= pair_stream(cat.pair_with[other], "cat", other)
     np.testing.assert_array_equal(bare, 1002 + self_stream(cat.self_seed, "cat"))
     assert bytes_explained_by(bare, lambda seed: self_stream(seed, "cat")) == set(range(256))
     shares = [held[name]._rounds[ROUND].shares_from["cat"][0] for name in ("ann", "bob", "dan")]
@@ -326,13 +323,11 @@ def test_after_the_answers_the_masks_between_honest_parties_hide_all_but_their_s
     for name in ("cat", "dan", "eve"):
         bare[name] = vectors[name] - self_stream(own[name].self_seed, name)
         for colluder in ("ann", "bob"):
-            pair, public = own[colluder].pair_key, own[name].pair_key.public
-            bare[name] += pair_stream(pair, public, colluder, name)
+            bare[name] += pair_stream(own[colluder].pair_with[name], colluder, name)
     np.testing.assert_array_equal(bare["cat"] + bare["dan"] + bare["eve"], [1002 + 1003 + 1004])
 
-    def stream(private):
-        pair = KeyPair.of(private)
-        return sum(pair_stream(pair, own[n].pair_key.public, "cat", n) for n in ("dan", "eve"))
+    def stream(secret):
+        return sum(pair_stream(secret, "cat", name) for name in ("dan", "eve"))
 
     assert bytes_explained_by(bare["cat"], stream) == set(range(256))
 
@@ -348,12 +343,45 @@ def test_a_dropped_partys_late_vector_stays_hidden():
         assert revealed[name][4] == pair_share
         assert self_share not in revealed[name]
     eve = held["eve"]._rounds[ROUND]
-    pair = KeyPair.of(
-        recover_secret(weights((0, 1, 2)), [revealed[n][4] for n in ("ann", "bob", "cat")])
-    )
-    assert pair.private == eve.pair_key.private
+    opened = recover_secret(weights((0, 1, 2)), [revealed[n][4] for n in ("ann", "bob", "cat")])
+    assert opened == eve.pair_key
+    pairs = book._unsealed("eve", opened, ROUND)
     bare = vectors["eve"].copy()
     for other in survivors:
-        bare -= pair_stream(pair, held[other]._rounds[ROUND].pair_key.public, "eve", other)
+        bare -= pair_stream(pairs[other], "eve", other)
     np.testing.assert_array_equal(bare, 1004 + self_stream(eve.self_seed, "eve"))
     assert bytes_explained_by(bare, lambda seed: self_stream(seed, "eve")) == set(range(256))
+
+
+def test_two_parties_share_a_secret_for_each_round_that_no_other_round_or_epoch_has():
+    held, _, _ = epoch()
+    later, _, _ = epoch(ask=replace(ASK, epoch=2))
+    secrets = set()
+    for one, two in combinations(PAIRS, 2):
+        for number in held[one]._rounds:
+            for keys in (held, later):
+                secret = keys[one]._rounds[number].pair_with[two]
+                assert secret == keys[two]._rounds[number].pair_with[one]
+                assert len(secret) == 32
+                secrets.add(secret)
+    assert len(secrets) == 10 * 3 * 2
+
+
+def test_a_pair_key_opens_the_pair_secrets_of_its_own_party_and_round_only():
+    held, book, _ = masked_round()
+    eve = held["eve"]._rounds
+    opened = book._unsealed("eve", eve[ROUND].pair_key, ROUND)
+    assert {name: opened[name] for name in eve[ROUND].pair_with} == eve[ROUND].pair_with
+    assert book._unsealed("eve", eve[ROUND].pair_key, ROUND + 1) == {}
+    assert book._unsealed("dan", eve[ROUND].pair_key, ROUND) == {}
+    assert book._unsealed("eve", eve[ROUND].self_seed, ROUND) == {}
+
+
+def test_pair_secrets_of_rounds_that_are_over_are_forgotten_and_nowhere_at_the_coordinator():
+    held, book, _ = masked_round()
+    later, _, _ = epoch()
+    first = later["ann"]._rounds[5].pair_with["bob"]  # same roster keys, epoch and round
+    assert not holds(held["ann"]._rounds, first)
+    now = held["ann"]._rounds[ROUND].pair_with["bob"]
+    assert holds(held["ann"]._rounds, now)
+    assert not holds(book, now)

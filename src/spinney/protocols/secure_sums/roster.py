@@ -186,8 +186,8 @@ class RosterParty:
         return secret
 
     def _box(self, settings: SumSettings, other: str) -> LetterBox:
-        public = settings.roster.public_key(other)
-        return LetterBox(self._key, public, "group", settings.agreed(), 0, (self._name, other))
+        secret = self._key.shared_with(settings.roster.public_key(other))
+        return LetterBox(secret, "group", settings.agreed(), 0, (self._name, other))
 
     def _require_job(self, job: str) -> None:
         if job != self._job:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spinney.privacy.keys import Agreements, KeyPair, Roster, SumSettings
+from spinney.privacy.keys import KeyPair, Roster, SumSettings
 from spinney.privacy.masking import SecureSumParty
 from spinney.protocols.secure_sums.channel import SecureParty, SecureSums
 from spinney.transport.channel import Answering, Ask, Channel
@@ -19,10 +19,10 @@ def secure_parties(
     min_survivors: int | None = None,
 ) -> SecureSums:
     """Return a masked channel to parties in one process, each with its own fresh keys."""
-    keys, agreements = {name: KeyPair.fresh() for name in parties}, Agreements()
+    keys = {name: KeyPair.fresh() for name in parties}
     roster = Roster.of({name: key.public for name, key in keys.items()})
     settings = SumSettings.of(job, roster, honest=honest, min_survivors=min_survivors)
-    masks = {name: SecureSumParty(settings, name, keys[name], agreements) for name in parties}
+    masks = {name: SecureSumParty(settings, name, keys[name]) for name in parties}
     wrapped: dict[str, Answering] = {
         name: SecureParty(party, masks[name], name, known) for name, party in parties.items()
     }
