@@ -6,7 +6,7 @@ that every part allows there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -95,34 +95,35 @@ def partial_forest(
 
     A party that knows all gains may pass the `gains` of each depth's split nodes.
     """
-    shapes = [(np.arange(n_trees, dtype=np.int32), np.ones(n_trees, np.bool_))]
+    trees = [np.arange(n_trees, dtype=np.int32)]
+    is_open = [np.ones(n_trees, np.bool_)]
     for partition, _ in levels:
-        tree, is_open = shapes[-1]
-        split = np.flatnonzero(is_open)[partition.split]
-        shapes.append((np.repeat(tree[split], 2), partition.child_open))
-    starts = np.r_[0, np.cumsum([tree.size for tree, _ in shapes])]
-    tree = np.concatenate([trees for trees, _ in shapes])
+        trees.append(np.repeat(trees[-1][is_open[-1]][partition.split], 2))
+        is_open.append(partition.child_open)
+    tree = np.concatenate(trees)
     n = tree.size
     feature = np.full(n, LEAF, np.int32)
     threshold, gain = np.zeros(n, np.float32), np.zeros(n)
     missing_left, subset = np.zeros(n, np.bool_), np.full(n, -1, np.int32)
     left = np.arange(n)
-    sets = [empty_bin_sets(0)]
-    for depth, (partition, own) in enumerate(levels):
-        here = starts[depth] + np.flatnonzero(shapes[depth][1])
-        split = here[partition.split]
+    sets = empty_bin_sets(0)
+    if levels:  # all levels at once: many trees grow one after another, and most are small
+        opened = np.flatnonzero(np.concatenate(is_open[:-1]))
+        split = opened[np.concatenate([partition.split for partition, _ in levels])]
         feature[split] = ELSEWHERE
-        gain[split] = gains.get(depth, 0.0)
-        left[split] = starts[depth + 1] + 2 * np.arange(split.size)
-        at = here[own.node]
-        feature[at], missing_left[at] = own.feature, own.missing_left
-        gain[at] = own.gain
-        if binning is None:
-            continue
-        threshold[at] = binning.thresholds(own.feature, own.cut)
-        with_set = binning.columns.is_category[own.feature]
-        subset[at[with_set]] = sum(map(len, sets)) + np.arange(int(with_set.sum()))
-        sets.append(own.bin_set[with_set])
+        left[split] = n_trees + 2 * np.arange(split.size)
+        if gains:
+            n_split = [partition.child_open.size // 2 for partition, _ in levels]
+            known = [np.full(size, gains.get(depth, 0.0)) for depth, size in enumerate(n_split)]
+            gain[split] = np.concatenate(known)
+        own = _joined_cuts(levels)
+        at = opened[own.node]
+        feature[at], missing_left[at], gain[at] = own.feature, own.missing_left, own.gain
+        if binning is not None:
+            threshold[at] = binning.thresholds(own.feature, own.cut)
+            with_set = binning.columns.is_category[own.feature]
+            subset[at[with_set]] = np.arange(np.count_nonzero(with_set))
+            sets = own.bin_set[with_set]
     order = np.argsort(tree, kind="stable")
     new_of_old = np.empty(n, np.int64)
     new_of_old[order] = np.arange(n)
@@ -134,11 +135,24 @@ def partial_forest(
         threshold[order],
         missing_left[order],
         subset[order],
-        np.concatenate(sets),
+        sets,
         gain[order],
         held[order],
         values.of(held[order]) if values is not None else np.zeros((n, 0)),
     )
+
+
+def _joined_cuts(levels: Sequence[tuple[Partition, OwnSplits]]) -> OwnSplits:
+    """Return the cuts of all levels; their nodes are counted over the open nodes of all levels."""
+    before, nodes = 0, []
+    for partition, own in levels:
+        nodes.append(own.node + before)
+        before += partition.split.size
+    parts = {
+        field.name: np.concatenate([getattr(own, field.name) for _, own in levels])
+        for field in fields(OwnSplits)
+    }
+    return OwnSplits(**parts | {"node": np.concatenate(nodes)})
 
 
 def join_forests(

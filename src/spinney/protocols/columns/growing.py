@@ -16,7 +16,6 @@ from spinney.protocols.columns.job import ColumnsJob, OwnTable
 from spinney.protocols.columns.level_seal import LevelSeal
 from spinney.protocols.columns.notebook import ONCE, Notebook
 from spinney.protocols.columns.seat import UNSIGNED, Unsigned
-from spinney.transport import codec
 from spinney.transport.messages import message
 from spinney.trees.binning import BinnedTable
 from spinney.trees.boosted_columns import OwnKin
@@ -38,6 +37,12 @@ class Offered:
     n_slots: NDArray[np.uint16]  # (n_open,)
     column: NDArray[np.uint16]  # node after node, in the order of the draw
     phase: NDArray[np.uint8]
+
+    @property
+    def fact(self) -> bytes:
+        """What was offered, as bytes: how many columns of each node, which, and how."""
+        parts = (self.n_slots, self.column, self.phase)
+        return b"".join([np.uint64(self.n_slots.size).tobytes(), *(p.tobytes() for p in parts)])
 
     def laid(self, nodes: OwnNodes) -> Slots:
         """Lay cells over the columns; raise if the party does not have a column or node."""
@@ -293,7 +298,7 @@ class Growing(ABC):
 
     def gains(self, offered: Offered) -> tuple[Floats, Integers]:
         """Return the best gain of each open node by own columns, and which offered column it is."""
-        self.settle("offered", codec.encode(offered))  # other columns would show other gains
+        self.settle("offered", offered.fact)  # other columns would show other gains
         slots = offered.laid(self.nodes)
         n_open = self.nodes.tree.size
         if slots.feature.shape[1] == 0:

@@ -26,6 +26,7 @@ from spinney.trees.newton import NewtonSearch, NewtonValues, ValueBounds
 from spinney.trees.own_columns import MovedRows, OwnBest, OwnNodes, OwnSplits
 from spinney.trees.partial import PartialForest, partial_forest
 from spinney.trees.partition import NO_TURNS, Partition, Turns
+from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
 
@@ -196,7 +197,7 @@ class BoostedGrowing(Growing):
             self._keep_leaves(split)
             tree = np.repeat(self._trees[-1][self._is_open][split], 2)
             self._trees.append(tree)
-            self.moments.append(self._rows.sums(moved.standing))
+            self.moments.append(self._child_moments(split, moved))
             if self._bounds is not None:
                 turns = partition.turns if partition.turns.size else np.zeros(split.sum(), np.int8)
                 self._bounds.go(split, child_open, turns, self.moments[-1])
@@ -208,6 +209,14 @@ class BoostedGrowing(Growing):
             if self.scores is not None:
                 self._keep_leaves(np.zeros(0, np.bool_))
             self._finish_batch()
+
+    def _child_moments(self, split: Bools, moved: MovedRows) -> Integers:
+        """Return the sums of all children; the right one has what the left one leaves."""
+        held = moved.standing
+        left = self._rows.sums(Standing(held.entries, held.starts[0::2], held.ends[0::2]))
+        both = np.empty((2 * len(left), left.shape[1]), np.int64)
+        both[0::2], both[1::2] = left, self.moments[-1][self._is_open][split] - left
+        return both
 
     def _keep_leaves(self, split: Bools) -> None:
         """Keep where the rows of the nodes are that a level did not split."""
