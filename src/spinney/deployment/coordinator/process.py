@@ -47,7 +47,7 @@ from spinney.protocols.rows.setup import SchemaAsk
 from spinney.protocols.secure_sums.channel import RevealAsk, SecureSums
 from spinney.protocols.secure_sums.roster import exchange_keys
 from spinney.protocols.spec import ColumnsSpec
-from spinney.protocols.table_fit import Standout, who_stands_out
+from spinney.protocols.table_fit import IdsElsewhere, Standout, who_stands_out
 from spinney.protocols.training import Quality, Roles, Trained, Training
 from spinney.protocols.verified.blind import NOT_SEEN, relay_steps
 from spinney.protocols.verified.channel import VerifiedSums
@@ -200,7 +200,8 @@ class Run:
         last = relay_steps(journaled, lambda _: self._count())
         replies = wire.ask(FindingsAsk(last), to=self._status.present)
         found = who_stands_out({name: _legible(reply.found) for name, reply in replies.items()})
-        fit = TableFit.of(self._agreed.name, schema.names, found, is_masked=True)
+        ids = {name: _legible_ids(reply.ids) for name, reply in replies.items()}
+        fit = TableFit.of(self._agreed.name, schema.names, found, ids, is_masked=True)
         self._tell(state=FINISHED, fit=fit, rounds=len(journaled.rounds), force=True)
         journal.clear()
 
@@ -389,3 +390,8 @@ def _legible(found: tuple[Standout, ...]) -> tuple[Standout, ...]:
     return tuple(
         Standout(printable(one.column), one.distance, printable(one.what)) for one in found
     )
+
+
+def _legible_ids(ids: IdsElsewhere) -> IdsElsewhere:
+    """Return what a party says of its ids as it may be shown."""
+    return IdsElsewhere(ids.about, max(ids.error, 1), printable(ids.why))
