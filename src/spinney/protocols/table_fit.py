@@ -9,8 +9,10 @@ Does a row stand at two parties? The parties sum sketches of their rows' ids, wi
 tells about how many of its ids stand at others; see `privacy.id_overlap`.
 
 No exact count leaves a party: each is rounded to a multiple of `ROUNDED_TO`, up or down by chance,
-so that it is right on average, and one row cannot be told from none. The draws follow from a secret
-of the party and from the question, so that asking again tells nothing new.
+so that it is right on average; one row changes what is told in one case of five. The draws follow
+from a secret of the party and from the cells that are counted, whatever the question says of other
+columns, classes or bins: asking again, or otherwise, averages nothing away. What a party tells
+about itself it computes from its rounded counts, too.
 
 **Who learns what.** The coordinator and the parties learn each party's schema (`rows.setup`). The
 parties learn, summed over all of them and rounded, about where numbers lie, first by their leading
@@ -40,17 +42,17 @@ from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
 from spinney.privacy.id_overlap import MOST_ANSWERS, N_CELLS, Memory, NoMemory, OwnIds
-from spinney.privacy.streams import add_stream
+from spinney.privacy.sticky import draw_sticky
 from spinney.protocols.rows.setup import SchemaAsk, agree_on_schema, answer_setup, require_schema
-from spinney.tables.schema import Schema
-from spinney.tables.table import Table
-from spinney.transport import codec
+from spinney.seeds import mix
+from spinney.tables.schema import Column, Schema
+from spinney.tables.table import Table, hashes_of_ids
 from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import message
 from spinney.trees.drift import distances, places_apart
 from spinney.trees.magnitudes import magnitude_edges
-from spinney.trees.quantiles import LEAD_BITS, leading_counts
-from spinney.typing import Integers
+from spinney.trees.quantiles import LEAD_BITS, leading_parts
+from spinney.typing import Integers, Keys
 
 NAME = "checking tables"
 N_BINS: Final = 12
@@ -196,7 +198,7 @@ class Party:
                 return answer_setup(ask, self._table, self._n_threads)
             case PlacesAsk() | FitAsk():
                 require_schema(self._table, ask.schema_digest)
-                return FitReply(self._rounded(ask, self._counted(ask)).ravel())
+                return FitReply(self._counted(ask).ravel())
             case IdsAsk():
                 require_schema(self._table, ask.schema_digest)
                 sketch = None if self._ids is None else self._ids.sketch()
@@ -205,8 +207,8 @@ class Party:
 
     def compare(self, told: Told, n_parties: int) -> tuple[Standout, ...]:
         """Return the columns in which this party is unlike all others together."""
-        own = self._counted(told.ask)
-        rest = np.maximum(told.counts.reshape(own.shape) - self._rounded(told.ask, own), 0)
+        own = self._counted(told.ask)  # rounded: what is told follows from what has left
+        rest = np.maximum(told.counts.reshape(own.shape) - own, 0)
         if not rest.any():
             return ()
         schema, noise = self._table.schema, rounding_variance(rest, n_parties - 1)
@@ -247,42 +249,56 @@ class Party:
             return None
         return OwnIds(np.concatenate(ids), self._secret, self._memory, self._data)
 
-    def _rounded(self, ask: Ask[Any], counts: Integers) -> Integers:
+    def _counted(self, ask: PlacesAsk | FitAsk) -> Integers:
         """Return counts as they leave: multiples of `ROUNDED_TO`, right on average."""
-        draws = np.zeros(counts.size, np.uint32)
-        add_stream([draws], sha256(b"rounding" + self._secret + codec.encode(ask)).digest())
-        whole, rest = np.divmod(counts, ROUNDED_TO)
-        up = (draws % ROUNDED_TO).reshape(counts.shape) < rest
-        rounded: Integers = ROUNDED_TO * (whole + up)
+        counts, marks = self._exact(ask)
+        key = sha256(b"rounding" + self._secret).digest()
+        up = draw_sticky(key, marks, counts, ROUNDED_TO) < counts % ROUNDED_TO
+        rounded: Integers = ROUNDED_TO * (counts // ROUNDED_TO + up)
         return rounded
 
-    def _counted(self, ask: PlacesAsk | FitAsk) -> Integers:
+    def _exact(self, ask: PlacesAsk | FitAsk) -> tuple[Integers, Keys]:
+        """Return the exact counts, and a mark of the cells that are counted in each."""
         schema = self._table.schema
-        n_columns, n_threads = len(schema.columns), self._n_threads
-        if isinstance(ask, PlacesAsk) and not ask.edges.size:
-            leading = np.zeros((n_columns, 1 << LEAD_BITS), np.int32)
-            for batch in self._table.batches():
-                leading_counts(batch.values, leading, n_threads)
-            return leading.astype(np.int64)
+        n_columns = len(schema.columns)
         is_fine = isinstance(ask, PlacesAsk)
+        is_leading = is_fine and not ask.edges.size
         n_parts = _N_FINE if is_fine else n_parts_of(schema)
-        if ask.edges.shape != (n_columns, (_N_FINE if is_fine else N_BINS) - 1):
+        if is_leading:
+            n_parts = 1 << LEAD_BITS
+        elif ask.edges.shape != (n_columns, (_N_FINE if is_fine else N_BINS) - 1):
             raise ProtocolError("The question does not fit this party's table.")
         n_classes = 1 if is_fine else _n_classes(schema)
-        counts = np.zeros((n_columns, n_parts + 1, n_classes), np.int64)
+        counts = np.zeros((n_columns, (n_parts + 1) * n_classes), np.int64)
+        marks = np.zeros(counts.shape, np.uint64)
         for batch in self._table.batches():
             classes = batch.target.astype(np.int64) if n_classes > 1 else 0
             for place, column in enumerate(schema.columns):
                 values = batch.values[place]
                 gone = np.isnan(values)
-                if column.kind == "category":
+                if is_leading:
+                    parts = leading_parts(values)
+                elif column.kind == "category":
                     parts = np.where(gone, 0, values).astype(np.int64) % n_parts
                 else:
                     parts = np.searchsorted(ask.edges[place], values).astype(np.int64)
-                flat = np.where(gone, n_parts, parts) * n_classes + classes
-                size = (n_parts + 1) * n_classes
-                counts[place] += np.bincount(flat, minlength=size).reshape(-1, n_classes)
-        return counts
+                flat = np.where(gone, np.int64(n_parts), parts) * n_classes + classes
+                counts[place] += np.bincount(flat, minlength=counts.shape[1])
+                np.add.at(marks[place], flat, marks_of(values, column))
+        shape = (n_columns, n_parts + 1, n_classes)
+        last = n_parts if is_leading else n_parts + 1  # leading bits leave out who has no value
+        return counts.reshape(shape)[:, :last], marks.reshape(shape)[:, :last]
+
+
+def marks_of(values: NDArray[np.float32], column: Column) -> Keys:
+    """Return a mark of each cell of a column, which no schema changes: of a category, by its name.
+
+    Else who asks could list the categories in another order, and get other draws.
+    """
+    if column.categories is None:
+        return mix((values + np.float32(0)).view(np.uint32).astype(np.uint64))
+    named = hashes_of_ids([*map(str, column.categories), ""])  # the last: no value
+    return named[np.where(np.isnan(values), len(column.categories), values).astype(np.int64)]
 
 
 def rounding_variance(rest: Integers, n_others: int) -> NDArray[np.float64]:

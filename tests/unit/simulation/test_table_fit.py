@@ -147,7 +147,7 @@ def test_without_a_row_id_it_is_said_that_nothing_can_be_told():
 
 
 def shared_of(*told):
-    ids = {f"p{place}": IdsElsewhere(*one, "") for place, one in enumerate(told)}
+    ids = {f"p{place}": IdsElsewhere(about, error, "") for place, (about, error) in enumerate(told)}
     return TableFit.of("visits", (), {}, ids, is_masked=True).shared
 
 
