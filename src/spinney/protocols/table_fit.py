@@ -272,7 +272,7 @@ class Party:
         counts = np.zeros((n_columns, (n_parts + 1) * n_classes), np.int64)
         marks = np.zeros(counts.shape, np.uint64)
         for batch in self._table.batches():
-            classes = batch.target.astype(np.int64) if n_classes > 1 else 0
+            classes: Integers | int = batch.target.astype(np.int64) if n_classes > 1 else 0
             for place, column in enumerate(schema.columns):
                 values = batch.values[place]
                 gone = np.isnan(values)
@@ -282,7 +282,8 @@ class Party:
                     parts = np.where(gone, 0, values).astype(np.int64) % n_parts
                 else:
                     parts = np.searchsorted(ask.edges[place], values).astype(np.int64)
-                flat = np.where(gone, np.int64(n_parts), parts) * n_classes + classes
+                parts[gone] = n_parts
+                flat: Integers = parts * n_classes + classes
                 counts[place] += np.bincount(flat, minlength=counts.shape[1])
                 np.add.at(marks[place], flat, marks_of(values, column))
         shape = (n_columns, n_parts + 1, n_classes)
