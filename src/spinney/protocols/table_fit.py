@@ -211,7 +211,8 @@ class Party:
         rest = np.maximum(told.counts.reshape(own.shape) - own, 0)
         if not rest.any():
             return ()
-        schema, noise = self._table.schema, rounding_variance(rest, n_parties - 1)
+        schema = self._table.schema
+        noise = rounding_variance(own, 1), rounding_variance(rest, n_parties - 1)
         apart, chance = distances(own, rest, noise)
         n_own, n_rest = _rows(own), _rows(rest)
         missing = own[:, -1].sum(axis=1) / n_own, rest[:, -1].sum(axis=1) / n_rest
@@ -302,14 +303,14 @@ def marks_of(values: NDArray[np.float32], column: Column) -> Keys:
     return named[np.where(np.isnan(values), len(column.categories), values).astype(np.int64)]
 
 
-def rounding_variance(rest: Integers, n_others: int) -> NDArray[np.float64]:
-    """Return about how far the others' rounding moves their sums: its variance, cell by cell.
+def rounding_variance(counts: Integers, n_parties: int) -> NDArray[np.float64]:
+    """Return about how far the rounding of these parties moves their sums: its variance by cell.
 
     A count c below `ROUNDED_TO` has the variance c (`ROUNDED_TO` - c); over all, a sixth of its
     square.
     """
-    most = n_others * ROUNDED_TO**2 / 6
-    variance: NDArray[np.float64] = np.minimum(most, ROUNDED_TO * rest.astype(np.float64))
+    most = n_parties * ROUNDED_TO**2 / 6
+    variance: NDArray[np.float64] = np.minimum(most, ROUNDED_TO * counts.astype(np.float64))
     return variance
 
 
