@@ -154,7 +154,8 @@ class Run:
     def _propose(self) -> None:
         replies = self._channel(len(self._agreed.parties)).ask(ProposalAsk(self._agreed.digest))
         answers = {name: "" if reply.accepts else reply.reason for name, reply in replies.items()}
-        self._tell(state=FINISHED, answers=answers, force=True)
+        auditing = tuple(name for name, reply in replies.items() if reply.audits)
+        self._tell(state=FINISHED, answers=answers, auditing=auditing, force=True)
 
     def _evaluate(self) -> None:
         agreed = self._agreed

@@ -205,7 +205,8 @@ class RunParty:
             _LOG.info("Job %r was refused: %s", self._agreed.name, error)
             return ProposalReply(accepts=False, reason=error.public)
         _LOG.info("Job %r was accepted.", self._agreed.name)
-        return ProposalReply(accepts=True, reason="")
+        audits = self._party.policy.audit is not None
+        return ProposalReply(accepts=True, reason="", audits=audits)
 
     def _begin(self) -> None:
         """Check the job once more, and make sure that no other job is running."""
