@@ -218,7 +218,10 @@ class Willing:
             judged = Judged("all parties", "training", 60, (("accuracy", 0.5),))
             return OutcomeReply(Deflated(b"a model"), (("Facts", "counts"),), (judged,), 0.5, ())
         if isinstance(ask, FindingsAsk):
-            return FindingsReply((table_fit.Standout("age", 0.5, "another unit?"),))
+            return FindingsReply(
+                (table_fit.Standout("age", 0.5, "another unit?"),),
+                table_fit.IdsElsewhere(12, 4, ""),
+            )
         if isinstance(ask, AuditAsk):
             return AuditReply(waits=False, refused=True, reason="the smallest leaf is too small")
         if isinstance(ask, WithdrawAsk):

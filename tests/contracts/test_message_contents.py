@@ -37,6 +37,7 @@ ARRAYS = {
     ("FactsReply", "categories"): np.int64,
     ("QualityReply", "counts"): np.int64,
     ("FitReply", "counts"): np.int64,
+    ("IdsReply", "cells"): np.int64,
     ("ExplainReply", "judged"): np.int64,
     ("ExplainReply", "dependence"): np.int64,
     ("AdaptiveHistograms", "moments"): np.int64,

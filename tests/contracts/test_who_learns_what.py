@@ -60,6 +60,7 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     ),
     "PlacesAsk": ("table_fit", "about where numbers lie"),
     "FitAsk": ("table_fit", "how many rows of each class are"),
+    "IdsAsk": ("table_fit", "the sum of noisy sketches of the rows' ids"),
     "EvaluationAsk": ("private_evaluation", "histograms of scores by class, with noise"),
     "MeetAsk": (
         "columns.matching",

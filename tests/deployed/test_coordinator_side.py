@@ -20,6 +20,7 @@ from deployed.handmade import (  # type: ignore[import-not-found]
     write_party,
 )
 from spinney.deployment import client as jobs
+from spinney.deployment import text
 from spinney.deployment.coordinator.config import load_coordinator
 from spinney.deployment.coordinator.process import Run
 from spinney.deployment.coordinator.runs import RunFolder, Status
@@ -154,6 +155,19 @@ def test_a_proposal_is_answered_and_starts_nothing(coordinator, tmp_path):
     assert status.answers["lakeside"] == ""
     assert "rule 'min_parties'" in status.answers["north"]
     assert not (coordinator.runs / "run-1" / "model.spinney").exists()
+
+
+def test_a_proposal_says_who_audits_the_model_first(coordinator, tmp_path):
+    write_party(tmp_path, "north", more="[policy.audit]\nleast_group = 2")
+    agreed = agreed_job(tmp_path, kind=PROPOSE)
+    Run(coordinator, agreed, attempt_of(agreed), Sites(tmp_path, agreed).bytes_to).conduct()
+    status = RunFolder(coordinator.runs, "run-1").status()
+    assert status is not None
+    assert status.auditing == ("north",)
+    assert "north: yes; it audits the model before anybody is handed it" in page_of(status)
+    made = jobs.Proposal("q3", "", status.answers, cost_of(agreed), status.auditing)
+    assert "north     yes; it audits the model before anybody is handed it" in text.proposal(made)
+    assert "lakeside  yes\n" in text.proposal(made)
 
 
 def test_limits_that_cannot_work_are_refused(tmp_path):

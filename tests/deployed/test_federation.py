@@ -79,9 +79,11 @@ def test_a_policy_refuses_by_rule_and_the_table_stays_shut(federation):
 
 
 def test_parties_compare_their_tables_and_only_they_see_the_sums(federation):
-    """North counts age in months, and its coordinator learns that age stands out there, no more."""
+    """North counts age in months and numbers as St Mary does: no more than that is learnt."""
     rows = pd.read_csv(EXAMPLES / "north.csv")
-    rows.assign(age=12 * rows["age"]).to_csv(federation.root / "north" / "months.csv", index=False)
+    visits = pd.read_csv(EXAMPLES / "st-mary.csv")["visit"][: len(rows)]
+    spoilt = rows.assign(age=12 * rows["age"], visit=visits)
+    spoilt.to_csv(federation.root / "north" / "months.csv", index=False)
     months = 'source = "csv"\npath = "months.csv"\nrow_id = "visit"\nquery = "from source"\n'
     federation.write_party("north", months, policy="secure_sum = true\nmin_own_rows = 5")
     path = federation.write_job("fitting", n_estimators=3)
@@ -89,14 +91,17 @@ def test_parties_compare_their_tables_and_only_they_see_the_sums(federation):
     assert [(one["party"], one["column"]) for one in found["lines"]] == [("north", "age")]
     assert "another unit" in found["lines"][0]["what"]
     assert (found["parties"], found["rows"], found["n_shared"]) == ([*CLINICS], {}, None)
+    assert found["shared"]["is_found"]
+    assert found["shared"]["least"] < len(rows) < found["shared"]["most"]
+    assert [one["party"] for one in found["ids"] if not one["why"]] == [*CLINICS]
     listed = federation.job("list").stdout
     assert "fitting-check" in listed
     assert "comparison of tables finished" in listed
     run = json.loads(federation.job("show", "fitting-check", "--json").stdout)["run"]
     left = (federation.root / "north" / "records" / "runs" / run / "disclosures.jsonl").read_text()
     replies = [json.loads(line) for line in left.splitlines()]
-    summed = [one for one in replies if one["question"] in ("Places", "Fit")]
-    assert [one["question"] for one in summed] == ["Places", "Places", "Fit"]
+    summed = [one for one in replies if one["question"] in ("Places", "Fit", "Ids")]
+    assert [one["question"] for one in summed] == ["Places", "Places", "Fit", "Ids"]
     assert {one["protection"] for one in summed} == {"masked: only the sum over parties is seen"}
     federation.write_party("north", policy="epsilon_per_job = 1")
     refused = federation.job("check", str(path), "--kit", "kit", check=False)
@@ -104,3 +109,4 @@ def test_parties_compare_their_tables_and_only_they_see_the_sums(federation):
     federation.write_party("north")
     fits = federation.job("check", str(path), "--kit", "kit").stdout
     assert "every count was rounded to a multiple of 5 first" in fits
+    assert "No ids were found at more than one party; up to " in fits

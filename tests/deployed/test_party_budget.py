@@ -206,6 +206,16 @@ def test_party_check_asks_the_ledger(clinics):
     assert CliRunner().invoke(app, asked).exit_code == 0
 
 
+def test_party_check_says_how_many_rows_are_held_back(clinics):
+    agreed_job(clinics, held_out=0.2)
+    path = write_party(clinics, "north")
+    asked = ["party", "check", str(path), "--job", str(clinics / "job.toml")]
+    said = CliRunner().invoke(app, asked)
+    assert said.exit_code == 0, said.stderr
+    assert "rows:                320\n" in said.stdout
+    assert "80 rows are held back to score the model, as the job's held_out says" in said.stdout
+
+
 def test_an_epsilon_per_count_is_noise_without_a_total(tmp_path):
     settings = {"epsilon_per_count": 0.1, "tree_rows": '"all"', "bootstrap": "false"}
     job = agreed_job(tmp_path, **settings)

@@ -149,16 +149,24 @@ def simulate(
         str | None,
         typer.Option(help="What if parties differ? Skews to try, such as 0,1,4; writes nothing."),
     ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(help="The same: how many times the smallest's rows the largest has: 1,4,16."),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="The same: columns to deal the rows out by: ward,year.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a job file over one local table dealt out to parties, or one table per party."""
     from spinney.simulation.progress import show_progress  # noqa: PLC0415
 
-    if skews is not None:
+    asked = {"--skews": skews, "--sizes": sizes, "--by": by}
+    if swept := {option: said for option, said in asked.items() if said is not None}:
         from spinney.cli.sweeps import sweep  # noqa: PLC0415
 
         with show_progress() as stages:
-            found = sweep(job, skews, label, stages)
+            found = sweep(job, swept, label, stages)
         typer.echo(found.to_json() if as_json else str(found))
         return
     with show_progress() as stages:

@@ -51,6 +51,7 @@ class Proposal(msgspec.Struct, frozen=True):
     digest: str
     answers: dict[str, str]  # "" for yes, or the reason
     cost: JobCost
+    auditing: tuple[str, ...] = ()  # who audits the model before it leaves
 
 
 def propose(path: Path, kit: Path, tell: Tell) -> Proposal:
@@ -60,7 +61,7 @@ def propose(path: Path, kit: Path, tell: Tell) -> Proposal:
         status = _followed(opened, _submitted(opened, kit, job), tell)
     if status.state != FINISHED:
         raise ProtocolError(f"The job could not be proposed: {status.message}")
-    return Proposal(job.name, job.digest, status.answers, cost_of(job))
+    return Proposal(job.name, job.digest, status.answers, cost_of(job), status.auditing)
 
 
 def start(path: Path, kit: Path) -> str:

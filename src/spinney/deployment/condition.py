@@ -179,6 +179,7 @@ _LABELS: Final = {
     "kit": "start kit",
     "fingerprint": "table's fingerprint",
     "rounds": "rounds at most",
+    "held_out": "held back",
     "run": "present run",
 }
 _WORDS: Final = {

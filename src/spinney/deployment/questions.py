@@ -1,15 +1,15 @@
 """Questions before and after a protocol: whether a party takes part, and how the model leaves.
 
 **Who learns what.** The coordinator learns whether a party takes part, or the rule by which it
-refuses. Of a comparison of tables it learns which columns stand out at which party, how far, in
-which way, and the share of missing values there. At the end of a training it learns on which terms
-each party lets the model leave, and hands it out on the strictest of them. Of parties that audit
-models it first learns whether this one passes; if one does not, all are asked to erase what they
-keep of it, and nobody is handed it. It sends each party the released model, or, where parties
-derive the model themselves, what the last step came to, and each party hardens what it derived; it
-learns that the party has kept the model, and its digest. So every party, and the lead, learn the
-released model. A blind coordinator then asks one party for it, and learns the model that all
-parties have, and its quality.
+refuses, and whether it audits models. Of a comparison of tables it learns which columns stand out
+at which party, how far, in which way, and the share of missing values there, and about how many of
+a party's ids stand at others. At the end of a training it learns on which terms each party lets the
+model leave, and hands it out on the strictest of them. Of parties that audit models it first learns
+whether this one passes; if one does not, all are asked to erase what they keep of it, and nobody is
+handed it. It sends each party the released model, or, where parties derive the model themselves,
+what the last step came to, and each party hardens what it derived; it learns that the party has
+kept the model, and its digest. So every party, and the lead, learn the released model. A blind
+coordinator then asks one party for it, and learns the model that all parties have, and its quality.
 
 **Who never learns what.** Who is handed the released model does not learn what was closed or
 rounded away. But parties that derive a model have seen its sums, and so has a coordinator that is
@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, Self
 import msgspec
 
 from spinney.protocols.release_terms import Hardening
-from spinney.protocols.table_fit import Standout
+from spinney.protocols.table_fit import IdsElsewhere, Standout
 from spinney.protocols.training import PartyClaim
 from spinney.protocols.verified.messages import Opened
 from spinney.transport.channel import Ask
@@ -35,6 +35,7 @@ class ProposalReply:
 
     accepts: bool
     reason: str
+    audits: bool = False  # whether the party audits a model before it leaves
 
 
 @message
@@ -42,7 +43,9 @@ class ProposalAsk(Ask[ProposalReply]):
     """Would you take part in this job?"""
 
     digest: str
-    reveals: ClassVar[str] = "whether the party takes part, or the rule by which it refuses"
+    reveals: ClassVar[str] = (
+        "whether the party takes part, or the rule by which it refuses; whether it audits models"
+    )
     reply_type: ClassVar[type[Any]] = ProposalReply
 
 
@@ -182,9 +185,10 @@ class OutcomeAsk(Ask[OutcomeReply]):
 
 @message
 class FindingsReply:
-    """The columns in which the party is unlike the others."""
+    """The columns in which the party is unlike the others, and the ids that they share."""
 
     found: tuple[Standout, ...]
+    ids: IdsElsewhere
 
 
 @message
@@ -194,6 +198,6 @@ class FindingsAsk(Ask[FindingsReply]):
     before: tuple[Opened, ...]  # what the last steps came to
     reveals: ClassVar[str] = (
         "which columns stand out at the party, how far, in which way, and its share of missing "
-        "values there"
+        "values there; about how many of its ids stand at others"
     )
     reply_type: ClassVar[type[Any]] = FindingsReply

@@ -89,7 +89,10 @@ def page_of(status: Status) -> str:
         "question": status.question if status.state == RUNNING else "",
         "answered": ", ".join(status.answered) if status.state == RUNNING else "",
         "message": status.message,
-        "answers": "\n".join(_answer(*one) for one in status.answers.items()),
+        "answers": "\n".join(
+            f"{name}: {_answer(reason, audits=name in status.auditing)}"
+            for name, reason in status.answers.items()
+        ),
         "found": "" if status.fit is None else str(status.fit),
         "to go on": f"spinney job resume {status.run[:8]} JOB.toml" * (status.state == PAUSED),
     }
@@ -99,9 +102,11 @@ def page_of(status: Status) -> str:
     return "\n".join(f"{key + ':':<10}{value}" for key, value in lines.items())
 
 
-def _answer(name: str, reason: str) -> str:
+def _answer(reason: str, *, audits: bool) -> str:
     """Return a party's answer to a proposal; the reason is the party's own words."""
-    return f"{name}: {'no: ' + printable(reason) if reason else 'yes'}"
+    if reason:
+        return f"no: {printable(reason)}"
+    return "yes; it audits the model before anybody is handed it" if audits else "yes"
 
 
 def proposal(made: Proposal) -> str:
@@ -109,7 +114,7 @@ def proposal(made: Proposal) -> str:
     width = max(map(len, made.answers))
     lines = [f"{made.name}: nothing was started."]
     lines += [
-        f"  {name:<{width}}  {'no: ' + reason if reason else 'yes'}"
+        f"  {name:<{width}}  {_answer(reason, audits=name in made.auditing)}"
         for name, reason in made.answers.items()
     ]
     lines.append(f"cost to each party: {made.cost}")

@@ -5,24 +5,35 @@ constant at one party: each makes that party's histogram unlike that of all othe
 histograms by class; each compares its own counts with what the others have together, and tells
 which of its columns stand out.
 
+Does a row stand at two parties? The parties sum sketches of their rows' ids, with noise, and each
+tells about how many of its ids stand at others; see `privacy.id_overlap`.
+
 No exact count leaves a party: each is rounded to a multiple of `ROUNDED_TO`, up or down by chance,
-so that it is right on average, and one row cannot be told from none. The draws follow from a secret
-of the party and from the question, so that asking again tells nothing new.
+so that it is right on average; one row changes what is told in one case of five. The draws follow
+from a secret of the party and from the cells that are counted, whatever the question says of other
+columns, classes or bins: asking again, or otherwise, averages nothing away. What a party tells
+about itself it computes from its rounded counts, too.
 
 **Who learns what.** The coordinator and the parties learn each party's schema (`rows.setup`). The
 parties learn, summed over all of them and rounded, about where numbers lie, first by their leading
 bits and then on a finer grid, and how many rows of each class are in each of a few bins and
-categories, or have no value. The coordinator, and whoever asked, learn which columns stand out at
-which party, how far, in which way, and the share of missing values there. **Who never learns
-what.** A deployed coordinator sees no sum. Under masks nobody learns one party's counts, but of two
-parties each learns the other's, rounded. Nothing here carries noise that an epsilon would be stated
-for: a private job does not ask it.
+categories, or have no value. They learn the sum of noisy sketches of the rows' ids. The
+coordinator, and whoever asked, learn which columns stand out at which party, how far, in which way,
+and the share of missing values there; about how many of a party's ids stand at others, with noise,
+how far off that may be, which tells the number of its ids to two binary digits, and whether it has
+ids at all. **Who never learns what.** A deployed coordinator sees no sum. Under masks nobody learns
+one party's counts, but of two parties each learns the other's, rounded. Whoever has a list of ids
+cannot ask who is at another party: a guess about one id that a coin gets right half the time is
+right in at most 60 % of cases, and in 71 % after all that a party ever answers, whatever all others
+send. Nothing here is paid for by an epsilon, since the counts are only rounded: a private job does
+not ask it.
 
-Rounds: 3. Up: 8 bytes for each of 4,096 parts of each column, then less.
+Rounds: 4. Up: 8 bytes for each of 4,096 parts of each column, then less; 0.5 MB for the ids.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, ClassVar, Final
 
@@ -30,17 +41,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.privacy.streams import add_stream
+from spinney.privacy.id_overlap import MOST_ANSWERS, N_CELLS, Memory, NoMemory, OwnIds
+from spinney.privacy.sticky import draw_sticky
 from spinney.protocols.rows.setup import SchemaAsk, agree_on_schema, answer_setup, require_schema
-from spinney.tables.schema import Schema
-from spinney.tables.table import Table
-from spinney.transport import codec
+from spinney.seeds import mix
+from spinney.tables.schema import Column, Schema
+from spinney.tables.table import Table, hashes_of_ids
 from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import message
 from spinney.trees.drift import distances, places_apart
 from spinney.trees.magnitudes import magnitude_edges
-from spinney.trees.quantiles import LEAD_BITS, leading_counts
-from spinney.typing import Integers
+from spinney.trees.quantiles import LEAD_BITS, leading_parts
+from spinney.typing import Integers, Keys
 
 NAME = "checking tables"
 N_BINS: Final = 12
@@ -93,7 +105,32 @@ class FitAsk(Ask[FitReply]):
     reply_type: ClassVar[type[Any]] = FitReply
 
 
-SUMMED: tuple[type[Ask[Any]], ...] = (PlacesAsk, FitAsk)
+@message
+class IdsReply:
+    """The sketch of one party's ids, or the sum of all parties'."""
+
+    cells: Integers
+
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its integers."""
+        return (self.cells,)
+
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "IdsReply":
+        """Return the reply with these integers."""
+        return cls(*vectors)
+
+
+@message
+class IdsAsk(Ask[IdsReply]):
+    """Which ids do your rows have? (As a sketch with noise; zeros if they have none.)"""
+
+    schema_digest: str
+    reveals: ClassVar[str] = "about how many ids stand at two parties, from sketches with noise"
+    reply_type: ClassVar[type[Any]] = IdsReply
+
+
+SUMMED: tuple[type[Ask[Any]], ...] = (PlacesAsk, FitAsk, IdsAsk)
 ASKS: tuple[type[Ask[Any]], ...] = (SchemaAsk, *SUMMED)
 
 
@@ -106,12 +143,22 @@ class Standout:
     what: str  # in words
 
 
+@message
+class IdsElsewhere:
+    """About how many ids of a party stand at others, or why it cannot tell."""
+
+    about: int  # an id once for each other party that has it
+    error: int  # the standard deviation of that
+    why: str  # empty if it can tell
+
+
 @dataclass(frozen=True)
 class Told:
     """What all parties have together, and the question that it answers."""
 
     ask: FitAsk
     counts: Integers
+    ids: Integers  # the sum of the sketches
 
 
 class Party:
@@ -122,12 +169,26 @@ class Party:
     table
         Its rows.
     secret
-        What decides the rounding; whoever knew it could narrow the counts.
+        What decides the rounding and the noise; whoever knew it could narrow the counts.
+    memory
+        What remembers which sketches of ids have left.
+    data
+        The name of the rows in that memory.
     """
 
-    def __init__(self, table: Table, secret: bytes, *, n_threads: int = 1) -> None:
+    def __init__(
+        self,
+        table: Table,
+        secret: bytes,
+        *,
+        memory: Memory | None = None,
+        data: str = "",
+        n_threads: int = 1,
+    ) -> None:
         self._table = table
         self._secret = secret
+        self._memory = memory or NoMemory()
+        self._data = data
         self._n_threads = n_threads
 
     def answer(self, ask: Ask[Any]) -> Any:
@@ -137,16 +198,21 @@ class Party:
                 return answer_setup(ask, self._table, self._n_threads)
             case PlacesAsk() | FitAsk():
                 require_schema(self._table, ask.schema_digest)
-                return FitReply(self._rounded(ask, self._counted(ask)).ravel())
+                return FitReply(self._counted(ask).ravel())
+            case IdsAsk():
+                require_schema(self._table, ask.schema_digest)
+                sketch = None if self._ids is None else self._ids.sketch()
+                return IdsReply(np.zeros(N_CELLS, np.int64) if sketch is None else sketch)
         raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
 
     def compare(self, told: Told, n_parties: int) -> tuple[Standout, ...]:
         """Return the columns in which this party is unlike all others together."""
-        own = self._counted(told.ask)
-        rest = np.maximum(told.counts.reshape(own.shape) - self._rounded(told.ask, own), 0)
+        own = self._counted(told.ask)  # rounded: what is told follows from what has left
+        rest = np.maximum(told.counts.reshape(own.shape) - own, 0)
         if not rest.any():
             return ()
-        schema, noise = self._table.schema, rounding_variance(rest, n_parties - 1)
+        schema = self._table.schema
+        noise = rounding_variance(own, 1), rounding_variance(rest, n_parties - 1)
         apart, chance = distances(own, rest, noise)
         n_own, n_rest = _rows(own), _rows(rest)
         missing = own[:, -1].sum(axis=1) / n_own, rest[:, -1].sum(axis=1) / n_rest
@@ -165,52 +231,86 @@ class Party:
             found.append(Standout(column.name, round(float(apart[place]), 3), words))
         return tuple(found)
 
-    def _rounded(self, ask: Ask[Any], counts: Integers) -> Integers:
-        """Return counts as they leave: multiples of `ROUNDED_TO`, right on average."""
-        draws = np.zeros(counts.size, np.uint32)
-        add_stream([draws], sha256(b"rounding" + self._secret + codec.encode(ask)).digest())
-        whole, rest = np.divmod(counts, ROUNDED_TO)
-        up = (draws % ROUNDED_TO).reshape(counts.shape) < rest
-        rounded: Integers = ROUNDED_TO * (whole + up)
-        return rounded
+    def count_ids_elsewhere(self, told: Told, n_parties: int) -> IdsElsewhere:
+        """Return about how many of this party's ids stand at other parties, too."""
+        if self._ids is None:
+            return IdsElsewhere(0, 0, "its table names no row_id")
+        found = self._ids.count_elsewhere(told.ids, n_parties - 1)
+        if found is None:
+            why = f"it has answered about {MOST_ANSWERS} other states of the tables, and no more"
+            return IdsElsewhere(0, 0, why)
+        return IdsElsewhere(found.about, found.error, "")
+
+    @cached_property
+    def _ids(self) -> OwnIds | None:
+        """The ids of the rows; None if they have none."""
+        found = [batch.ids for batch in self._table.batches()]
+        ids = [part for part in found if part is not None]
+        if not ids:
+            return None
+        return OwnIds(np.concatenate(ids), self._secret, self._memory, self._data)
 
     def _counted(self, ask: PlacesAsk | FitAsk) -> Integers:
+        """Return counts as they leave: multiples of `ROUNDED_TO`, right on average."""
+        counts, marks = self._exact(ask)
+        key = sha256(b"rounding" + self._secret).digest()
+        up = draw_sticky(key, marks, counts, ROUNDED_TO) < counts % ROUNDED_TO
+        rounded: Integers = ROUNDED_TO * (counts // ROUNDED_TO + up)
+        return rounded
+
+    def _exact(self, ask: PlacesAsk | FitAsk) -> tuple[Integers, Keys]:
+        """Return the exact counts, and a mark of the cells that are counted in each."""
         schema = self._table.schema
-        n_columns, n_threads = len(schema.columns), self._n_threads
-        if isinstance(ask, PlacesAsk) and not ask.edges.size:
-            leading = np.zeros((n_columns, 1 << LEAD_BITS), np.int32)
-            for batch in self._table.batches():
-                leading_counts(batch.values, leading, n_threads)
-            return leading.astype(np.int64)
+        n_columns = len(schema.columns)
         is_fine = isinstance(ask, PlacesAsk)
+        is_leading = is_fine and not ask.edges.size
         n_parts = _N_FINE if is_fine else n_parts_of(schema)
-        if ask.edges.shape != (n_columns, (_N_FINE if is_fine else N_BINS) - 1):
+        if is_leading:
+            n_parts = 1 << LEAD_BITS
+        elif ask.edges.shape != (n_columns, (_N_FINE if is_fine else N_BINS) - 1):
             raise ProtocolError("The question does not fit this party's table.")
         n_classes = 1 if is_fine else _n_classes(schema)
-        counts = np.zeros((n_columns, n_parts + 1, n_classes), np.int64)
+        counts = np.zeros((n_columns, (n_parts + 1) * n_classes), np.int64)
+        marks = np.zeros(counts.shape, np.uint64)
         for batch in self._table.batches():
-            classes = batch.target.astype(np.int64) if n_classes > 1 else 0
+            classes: Integers | int = batch.target.astype(np.int64) if n_classes > 1 else 0
             for place, column in enumerate(schema.columns):
                 values = batch.values[place]
                 gone = np.isnan(values)
-                if column.kind == "category":
+                if is_leading:
+                    parts = leading_parts(values)
+                elif column.kind == "category":
                     parts = np.where(gone, 0, values).astype(np.int64) % n_parts
                 else:
                     parts = np.searchsorted(ask.edges[place], values).astype(np.int64)
-                flat = np.where(gone, n_parts, parts) * n_classes + classes
-                size = (n_parts + 1) * n_classes
-                counts[place] += np.bincount(flat, minlength=size).reshape(-1, n_classes)
-        return counts
+                parts[gone] = n_parts
+                flat: Integers = parts * n_classes + classes
+                counts[place] += np.bincount(flat, minlength=counts.shape[1])
+                np.add.at(marks[place], flat, marks_of(values, column))
+        shape = (n_columns, n_parts + 1, n_classes)
+        last = n_parts if is_leading else n_parts + 1  # leading bits leave out who has no value
+        return counts.reshape(shape)[:, :last], marks.reshape(shape)[:, :last]
 
 
-def rounding_variance(rest: Integers, n_others: int) -> NDArray[np.float64]:
-    """Return about how far the others' rounding moves their sums: its variance, cell by cell.
+def marks_of(values: NDArray[np.float32], column: Column) -> Keys:
+    """Return a mark of each cell of a column, which no schema changes: of a category, by its name.
+
+    Else who asks could list the categories in another order, and get other draws.
+    """
+    if column.categories is None:
+        return mix((values + np.float32(0)).view(np.uint32).astype(np.uint64))
+    named = hashes_of_ids([*map(str, column.categories), ""])  # the last: no value
+    return named[np.where(np.isnan(values), len(column.categories), values).astype(np.int64)]
+
+
+def rounding_variance(counts: Integers, n_parties: int) -> NDArray[np.float64]:
+    """Return about how far the rounding of these parties moves their sums: its variance by cell.
 
     A count c below `ROUNDED_TO` has the variance c (`ROUNDED_TO` - c); over all, a sixth of its
     square.
     """
-    most = n_others * ROUNDED_TO**2 / 6
-    variance: NDArray[np.float64] = np.minimum(most, ROUNDED_TO * rest.astype(np.float64))
+    most = n_parties * ROUNDED_TO**2 / 6
+    variance: NDArray[np.float64] = np.minimum(most, ROUNDED_TO * counts.astype(np.float64))
     return variance
 
 
@@ -239,7 +339,8 @@ def ask_sums(channel: Channel) -> Told:
             grid[place, : len(found)] = found
     parts = channel.sum(PlacesAsk(digest, grid)).counts.reshape(n_columns, -1)
     ask = FitAsk(digest, _bins(schema, grid, parts[:, :-1]))
-    return Told(ask, channel.sum(ask).counts)
+    counts = channel.sum(ask).counts
+    return Told(ask, counts, channel.sum(IdsAsk(digest)).cells)
 
 
 def _bins(schema: Schema, grid: Edges, parts: Integers) -> Edges:

@@ -201,7 +201,10 @@ class Report(ReportFacts, frozen=True, dict=True):
         return plots.tree(found, number, ax)
 
     def to_frame(self) -> Any:
-        """Return the scores as a pandas data frame: one line a party, with what joining did."""
+        """Return the scores as a pandas data frame: one line a party, with what joining did.
+
+        Without scores, as of a private model that was not evaluated, the lines name the parties.
+        """
         try:
             import pandas as pd  # noqa: PLC0415  only here
         except ImportError:
@@ -216,7 +219,7 @@ class Report(ReportFacts, frozen=True, dict=True):
             }
             for q in self.quality
         ]
-        return pd.DataFrame(lines, columns=None if lines else ["party", "rows"]).set_index("party")
+        return pd.DataFrame(lines or {"party": self.parties}).set_index("party")
 
     def _repr_html_(self) -> str:
         return summary_of(self)

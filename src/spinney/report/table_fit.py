@@ -1,11 +1,15 @@
 """What came of the question whether the parties' tables fit: as text and as JSON."""
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
-from spinney.protocols.table_fit import ROUNDED_TO, Standout
+from spinney.protocols.table_fit import ROUNDED_TO, IdsElsewhere, Standout
 from spinney.report.words import as_json, some
+
+_SURE: Final = 2  # deviations, for all parties together
+_SURE_OF_ONE: Final = 3  # deviations, for one of them
 
 
 class FitLine(msgspec.Struct, frozen=True):
@@ -17,6 +21,36 @@ class FitLine(msgspec.Struct, frozen=True):
     what: str
 
 
+class IdsLine(msgspec.Struct, frozen=True):
+    """About how many ids of one party stand at others, or why that cannot be told."""
+
+    party: str
+    about: int  # an id once for each other party that has it
+    error: int  # the standard deviation of that
+    why: str = ""  # empty if it can be told
+
+
+class SharedIds(msgspec.Struct, frozen=True):
+    """About how many ids stand at two parties; an id at three of them counts three times."""
+
+    about: int
+    least: int
+    most: int
+    is_found: bool  # whether this is more than chance
+
+    @classmethod
+    def of(cls, lines: tuple[IdsLine, ...]) -> "SharedIds | None":
+        """Return what the parties tell together; None if fewer than two have ids."""
+        told = [line for line in lines if not line.why]
+        if len(told) < 2:
+            return None
+        about = sum(line.about for line in told) / 2  # every pair is told from both sides
+        error = _SURE * sum(line.error**2 for line in told) ** 0.5 / 2
+        is_found = about > error or any(one.about > _SURE_OF_ONE * one.error for one in told)
+        least, most = max(round(about - error), 0), max(round(about + error), 0)
+        return cls(max(round(about), 0), least, most, is_found)
+
+
 class TableFit(msgspec.Struct, frozen=True):
     """What every party finds when it compares its table with those of the others."""
 
@@ -26,7 +60,9 @@ class TableFit(msgspec.Struct, frozen=True):
     lines: tuple[FitLine, ...]
     is_masked: bool
     rows: dict[str, int] = {}  # of simulated parties; real ones do not tell
-    n_shared: int | None = None  # rows that stand at two parties; None: nobody looked
+    n_shared: int | None = None  # equal rows at two simulated parties; real ones do not look
+    ids: tuple[IdsLine, ...] = ()
+    shared: SharedIds | None = None  # ids at two parties; None: nobody can tell
 
     @classmethod
     def of(
@@ -34,16 +70,21 @@ class TableFit(msgspec.Struct, frozen=True):
         name: str,
         columns: tuple[str, ...],
         found: Mapping[str, tuple[Standout, ...]],
+        elsewhere: Mapping[str, IdsElsewhere],
         *,
         is_masked: bool,
     ) -> "TableFit":
         """Return what the parties found."""
+        ids = tuple(
+            IdsLine(party, one.about, one.error, one.why) for party, one in elsewhere.items()
+        )
         lines = tuple(
             FitLine(party, one.column, one.distance, one.what)
             for party, stands in found.items()
             for one in stands
         )
-        return cls(name, tuple(found), columns, lines, is_masked)
+        shared = SharedIds.of(ids)
+        return cls(name, tuple(found), columns, lines, is_masked, ids=ids, shared=shared)
 
     def to_json(self) -> str:
         """Return it as one JSON document."""
@@ -66,8 +107,30 @@ class TableFit(msgspec.Struct, frozen=True):
                 f"- {some(self.n_shared, 'row stands', 'rows stand')} at more than one party: name "
                 "a row_id that is unique over all parties, or leave repeated rows out."
             )
-        if self.n_shared is None:
-            told.append("Whether a row stands at two parties was not asked.")
+        told += self._ids_in_words()
         how = "Sums were masked" if self.is_masked else "Sums were not masked: too few parties"
         told.append(f"{how}; every count was rounded to a multiple of {ROUNDED_TO} first.")
         return "\n".join(told)
+
+    def _ids_in_words(self) -> list[str]:
+        """Say whether ids stand at two parties, as far as sketches with noise tell."""
+        said = [] if self.shared is None else [self._shared_in_words(self.shared)]
+        return said + [
+            f"Whether ids of {line.party} stand elsewhere cannot be told: {line.why}."
+            for line in self.ids
+            if line.why
+        ]
+
+    def _shared_in_words(self, shared: SharedIds) -> str:
+        if not shared.is_found:
+            most = f"up to {shared.most:,} would not be noticed"
+            return f"No ids were found at more than one party; {most}."
+        each = ", ".join(
+            f"{line.party} about {max(line.about, 0):,}" for line in self.ids if not line.why
+        )
+        return (
+            f"- about {some(shared.about, 'id stands', 'ids stand')} at more than one party "
+            f"({shared.least:,} to {shared.most:,}; shared with others: {each}): leave repeated "
+            "rows out at one of them, or, if these are other rows, name a row_id that is unique "
+            "over all parties."
+        )

@@ -47,16 +47,17 @@ def fit_of(name: str, tables: dict[str, MemoryTable]) -> TableFit:
     channel = connect_parties(answering, is_masked=is_masked, unverified=table_fit.SUMMED)
     told = ask_sums(channel)
     found = {party: side.compare(told, len(sides)) for party, side in sides.items()}
+    ids = {party: side.count_ids_elsewhere(told, len(sides)) for party, side in sides.items()}
     columns = next(iter(tables.values())).schema.names
     return msgspec.structs.replace(
-        TableFit.of(name, columns, who_stands_out(found), is_masked=is_masked),
+        TableFit.of(name, columns, who_stands_out(found), ids, is_masked=is_masked),
         rows={party: table.n_rows for party, table in tables.items()},
         n_shared=_shared(tables),
     )
 
 
 def _shared(tables: dict[str, MemoryTable]) -> int:
-    """Count rows that stand at two simulated parties; real parties would match ids for that."""
+    """Count rows, ids and cells alike, at two simulated parties; real ones tell about their ids."""
     keys = [
         np.unique(t.all_keys if t.rows is None else t.all_keys[t.rows]) for t in tables.values()
     ]

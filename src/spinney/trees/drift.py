@@ -10,11 +10,11 @@ import numpy as np
 from spinney.typing import Floats, Integers
 
 
-def distances(own: Integers, rest: Integers, noise: Floats) -> tuple[Floats, Floats]:
+def distances(own: Integers, rest: Integers, noise: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
     """Return each column's distance, and the largest that chance alone would plausibly give.
 
     `own` and `rest` are (n_columns, n_bins, n_classes) counts; the last bin is "missing"; `noise`
-    is the variance that rounding adds to `rest`. The largest is the mean of the sum of absolute
+    are the variances that rounding adds to both. The largest is the mean of the sum of absolute
     normal deviations, and five of its deviations.
     """
     n_own, n_rest = own.sum(axis=1), rest.sum(axis=1)  # (n_columns, n_classes)
@@ -24,7 +24,10 @@ def distances(own: Integers, rest: Integers, noise: Floats) -> tuple[Floats, Flo
     known = (n_own > 0) & (n_rest > 0)
     apart = 0.5 * np.abs(here - there).sum(axis=1)
     rate = 1.0 / np.maximum(n_own, 1) + 1.0 / np.maximum(n_rest, 1)
-    added = noise / np.maximum(n_rest, 1).astype(np.float64)[:, None, :] ** 2
+    added = sum(
+        one / np.maximum(n, 1).astype(np.float64)[:, None, :] ** 2
+        for one, n in zip(noise, (n_own, n_rest), strict=True)
+    )
     variance = both * (1 - both) * rate[:, None, :] + added
     chance = 0.5 * np.sqrt(2 / np.pi * variance).sum(axis=1)
     spread = 0.25 * (1 - 2 / np.pi) * variance.sum(axis=1)
@@ -35,7 +38,9 @@ def distances(own: Integers, rest: Integers, noise: Floats) -> tuple[Floats, Flo
     return (weight * apart).sum(axis=1), np.minimum(far, 1.0)
 
 
-def places_apart(own: Integers, rest: Integers, noise: Floats) -> tuple[Floats, Floats]:
+def places_apart(
+    own: Integers, rest: Integers, noise: tuple[Floats, Floats]
+) -> tuple[Floats, Floats]:
     """Return how far each column's mean rank is from that elsewhere, and its standard error.
 
     Ranks run from 0 to 1 over the bins, within each class; rows without a value have none. `noise`
@@ -50,7 +55,11 @@ def places_apart(own: Integers, rest: Integers, noise: Floats) -> tuple[Floats, 
     here = (own * rank).sum(axis=1) / np.maximum(n_own, 1)
     there = (rest * rank).sum(axis=1) / np.maximum(n_rest, 1)
     rate = 1 / np.maximum(n_own, 1) + 1 / np.maximum(n_rest, 1)
-    variance = (1 / 12) * (rate + noise[:, :-1].sum(axis=1) / np.maximum(n_rest, 1) ** 2)
+    added = sum(
+        one[:, :-1].sum(axis=1) / np.maximum(n, 1) ** 2
+        for one, n in zip(noise, (n_own, n_rest), strict=True)
+    )
+    variance = (1 / 12) * (rate + added)
     weight = np.where(known, n_own, 0.0)
     total = weight.sum(axis=1, keepdims=True)
     weight = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)

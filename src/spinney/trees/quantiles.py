@@ -106,6 +106,13 @@ def leading_counts(values: Values, counts: NDArray[np.int32], n_threads: int) ->
     run_ranges(task, column_ranges(len(values), n_threads), n_threads)
 
 
+def leading_parts(values: NDArray[np.float32]) -> Integers:
+    """Return each number's leading bits, as `leading_counts` counts them."""
+    words = np.empty(values.size, np.uint32)
+    kernels.ordered_words(values, words)
+    return (words >> np.uint32(32 - LEAD_BITS)).astype(np.int64)
+
+
 def count_refined(
     values: Values, refinement: Refinement, counts: NDArray[np.int32], n_threads: int
 ) -> None:

@@ -99,5 +99,7 @@ def test_a_report_is_a_frame_and_a_styled_notebook_view(forest):
     frame = joint.report_.to_frame()
     assert frame.index.tolist() == ["0", "1", "2"]
     assert "accuracy" in frame.columns
-    assert forest.report_.to_frame().index.name == "party"
+    bare = forest.report_.to_frame()
+    assert bare.index.name == "party"
+    assert bare.index.tolist() == list(forest.report_.parties)  # without scores, who took part
     assert '<div class="spinney-report"><style>' in joint.report_._repr_html_()

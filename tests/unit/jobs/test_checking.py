@@ -252,3 +252,21 @@ def test_the_page_of_messy_files_says_what_is_said():
     )
     for phrase in (quoted for row in rows for quoted in re.findall(r'"([^"]+)"', row)):
         assert phrase in looked_for, phrase
+
+
+def test_a_number_that_may_stand_for_missing_is_pointed_out(tmp_path):
+    pulse = [str(60 + n % 30) for n in range(N)]
+    _, notes = told(tmp_path, pulse=["999" if n % 20 == 0 else one for n, one in enumerate(pulse)])
+    assert "Column 'pulse' holds 999 in 3 rows, far from all other numbers (60 to 89)." in notes
+    assert "If it stands for a missing value: --na 999." in notes
+    _, notes = told(tmp_path, pulse=["-1" if n == 7 else one for n, one in enumerate(pulse)])
+    assert "Column 'pulse' holds -1 in 1 row, far from" in notes
+    sure = Choices(na=("-1",))
+    _, notes = told(tmp_path, sure, pulse=["-1" if n == 7 else one for n, one in enumerate(pulse)])
+    assert "far from all other numbers" not in notes
+
+
+@pytest.mark.parametrize("numbers", [(97, 98, 99), (-1, 0, 1), (900, 950, 999), (1, 40, 812)])
+def test_numbers_among_others_are_not_called_missing(tmp_path, numbers):
+    cells = [str(numbers[n % 3]) for n in range(N)]
+    assert "far from all other numbers" not in told(tmp_path, x=cells)[1]

@@ -322,3 +322,12 @@ def test_quality_that_was_measured_with_noise_is_shown_and_exact_scores_are_call
         "Scores are exact counts, of the model before it was hardened. No epsilon covers" in words
     )
     assert "The scores by party are exact counts of rows that were held back." in words
+
+
+def test_what_left_is_told_with_its_bytes(run):
+    document = words_of(officer_document(run))
+    left = json.loads((run / "report.json").read_text(encoding="utf-8"))["disclosures"]
+    assert "what left who sees it protection times bytes" in document
+    assert left
+    for entry in left:
+        assert f" {entry['times']:,} {sum(entry['bytes_up'].values()):,} " in document

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from spinney import deal_rows
+from spinney.protocols.table_fit import IdsElsewhere
+from spinney.report.table_fit import TableFit
 from spinney.simulation.table_fit import fit_of
 from spinney.tables.describe import describe
 from spinney.tables.frames import columns_of, encode_target
@@ -26,15 +28,15 @@ def hospital(random, n=N):
     return pd.DataFrame({**table, "smokes": smokes}), ill
 
 
-def fit(frames, labels):
+def fit(frames, labels, ids=(None,) * 5):
     schema, _ = describe(pd.concat(frames), np.concatenate(labels), label_kind="class")
-    return fit_of(
-        "visits",
-        {
-            f"p{place}": MemoryTable(schema, columns_of(X, schema), encode_target(y, schema.label))
-            for place, (X, y) in enumerate(zip(frames, labels, strict=True))
-        },
-    )
+    tables = {
+        f"p{place}": MemoryTable(
+            schema, columns_of(X, schema), encode_target(y, schema.label), ids=ids[place]
+        )
+        for place, (X, y) in enumerate(zip(frames, labels, strict=True))
+    }
+    return fit_of("visits", tables)
 
 
 def dealt(random):
@@ -105,3 +107,58 @@ def test_a_job_s_tables_are_checked_from_the_command_line(place):
     assert "- north" not in told.stdout
     found = json.loads(place.run("job", "check", "job.toml", "--json").stdout)
     assert found["rows"] == {"north": 100, "south": 100, "west": 100}
+
+
+def test_ids_at_two_parties_are_counted_about_and_told():
+    frames, labels = dealt(np.random.default_rng(3))
+    sizes = [len(one) for one in labels]
+    ids = [np.arange(n, dtype=np.uint64) + 10_000 * (at // 2) for at, n in enumerate(sizes)]
+    found = fit(frames, labels, ids)  # 0 and 1 number alike, 2 and 3 too; 4 shares none
+    shared = min(sizes[:2]) + min(sizes[2:4])
+    assert found.shared is not None
+    assert found.shared.is_found
+    assert found.shared.least <= shared <= found.shared.most
+    assert found.shared.least > 0
+    assert f"- about {found.shared.about:,} ids stand at more than one party (" in str(found)
+    assert "name a row_id that is unique over all parties" in str(found)
+
+
+def test_ids_of_one_party_each_are_not_found_and_it_is_said_what_would_not_be():
+    frames, labels = dealt(np.random.default_rng(3))
+    ids = [np.arange(len(y), dtype=np.uint64) + 10_000 * at for at, y in enumerate(labels)]
+    found = fit(frames, labels, ids)
+    assert found.shared is not None
+    assert not found.shared.is_found
+    most = f"up to {found.shared.most:,} would not be noticed"
+    assert f"No ids were found at more than one party; {most}." in str(found)
+
+
+def test_without_a_row_id_it_is_said_that_nothing_can_be_told():
+    frames, labels = dealt(np.random.default_rng(3))
+    ids = [np.arange(len(y), dtype=np.uint64) + 10_000 * at for at, y in enumerate(labels)]
+    some = fit(frames, labels, [None, *ids[1:]])
+    told = "Whether ids of p0 stand elsewhere cannot be told: its table names no row_id."
+    assert told in str(some)
+    assert "No ids were found at more than one party" in str(some)
+    none = fit(frames, labels)
+    assert none.shared is None
+    assert told in str(none)
+    assert "at more than one party" not in str(none)
+
+
+def shared_of(*told):
+    ids = {f"p{place}": IdsElsewhere(about, error, "") for place, (about, error) in enumerate(told)}
+    return TableFit.of("visits", (), {}, ids, is_masked=True).shared
+
+
+def test_ids_are_found_beyond_two_deviations_of_all_or_three_of_one():
+    found = shared_of((100, 10), (100, 10), (0, 10))
+    assert found is not None
+    assert (found.about, found.is_found) == (100, True)
+    assert found.least == found.about - 17
+    weak = shared_of((10, 10), (15, 10))
+    assert weak is not None
+    assert (weak.about, weak.least, weak.is_found) == (12, 0, False)
+    one = shared_of((35, 10), (35, 10), *[(-5, 40)] * 8)  # two of many parties share ids
+    assert one is not None
+    assert one.is_found

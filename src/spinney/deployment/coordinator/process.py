@@ -47,7 +47,7 @@ from spinney.protocols.rows.setup import SchemaAsk
 from spinney.protocols.secure_sums.channel import RevealAsk, SecureSums
 from spinney.protocols.secure_sums.roster import exchange_keys
 from spinney.protocols.spec import ColumnsSpec
-from spinney.protocols.table_fit import Standout, who_stands_out
+from spinney.protocols.table_fit import IdsElsewhere, Standout, who_stands_out
 from spinney.protocols.training import Quality, Roles, Trained, Training
 from spinney.protocols.verified.blind import NOT_SEEN, relay_steps
 from spinney.protocols.verified.channel import VerifiedSums
@@ -154,7 +154,8 @@ class Run:
     def _propose(self) -> None:
         replies = self._channel(len(self._agreed.parties)).ask(ProposalAsk(self._agreed.digest))
         answers = {name: "" if reply.accepts else reply.reason for name, reply in replies.items()}
-        self._tell(state=FINISHED, answers=answers, force=True)
+        auditing = tuple(name for name, reply in replies.items() if reply.audits)
+        self._tell(state=FINISHED, answers=answers, auditing=auditing, force=True)
 
     def _evaluate(self) -> None:
         agreed = self._agreed
@@ -200,7 +201,8 @@ class Run:
         last = relay_steps(journaled, lambda _: self._count())
         replies = wire.ask(FindingsAsk(last), to=self._status.present)
         found = who_stands_out({name: _legible(reply.found) for name, reply in replies.items()})
-        fit = TableFit.of(self._agreed.name, schema.names, found, is_masked=True)
+        ids = {name: _legible_ids(reply.ids) for name, reply in replies.items()}
+        fit = TableFit.of(self._agreed.name, schema.names, found, ids, is_masked=True)
         self._tell(state=FINISHED, fit=fit, rounds=len(journaled.rounds), force=True)
         journal.clear()
 
@@ -389,3 +391,8 @@ def _legible(found: tuple[Standout, ...]) -> tuple[Standout, ...]:
     return tuple(
         Standout(printable(one.column), one.distance, printable(one.what)) for one in found
     )
+
+
+def _legible_ids(ids: IdsElsewhere) -> IdsElsewhere:
+    """Return what a party says of its ids as it may be shown."""
+    return IdsElsewhere(ids.about, max(ids.error, 1), printable(ids.why))

@@ -56,6 +56,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     submitter: str = ""  # who started it; empty: a run of version 0.1
     terms: dict[str, Hardening] = {}  # on which each party lets the model leave
     answers: dict[str, str] = {}  # of a proposal: "" for yes, or the reason
+    auditing: tuple[str, ...] = ()  # of a proposal: who audits the model before it leaves
     fit: TableFit | None = None  # of a finished comparison of tables
 
     @property

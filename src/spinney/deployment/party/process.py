@@ -205,7 +205,8 @@ class RunParty:
             _LOG.info("Job %r was refused: %s", self._agreed.name, error)
             return ProposalReply(accepts=False, reason=error.public)
         _LOG.info("Job %r was accepted.", self._agreed.name)
-        return ProposalReply(accepts=True, reason="")
+        audits = self._party.policy.audit is not None
+        return ProposalReply(accepts=True, reason="", audits=audits)
 
     def _begin(self) -> None:
         """Check the job once more, and make sure that no other job is running."""
@@ -398,7 +399,8 @@ class RunParty:
 
     def _comparing(self, table: Table) -> table_fit.Party:
         """Return the side that compares this table with the others'; it is kept to compare."""
-        self._fit = table_fit.Party(table, ledger_secret(self._party.ledger_file))
+        secret, data = ledger_secret(self._party.ledger_file), self._party.ledger.data
+        self._fit = table_fit.Party(table, secret, memory=self._ledger, data=data)
         return self._fit
 
     def _findings(self, ask: FindingsAsk) -> FindingsReply:
@@ -409,7 +411,9 @@ class RunParty:
         told: Any = self._derivation.finished()
         self._opened()
         assert self._fit is not None
-        reply = FindingsReply(self._fit.compare(told, len(self._agreed.parties)))
+        n_parties = len(self._agreed.parties)
+        found = self._fit.compare(told, n_parties)
+        reply = FindingsReply(found, self._fit.count_ids_elsewhere(told, n_parties))
         self._record.disclose(
             question=ask.called(),
             reveals=ask.reveals,

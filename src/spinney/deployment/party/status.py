@@ -27,7 +27,8 @@ from spinney.deployment.process import is_running
 from spinney.deployment.text import releases_in
 from spinney.errors import LedgerError, SettingError
 from spinney.jobs.checking.columns import use_of
-from spinney.jobs.checking.notes import Choices
+from spinney.jobs.checking.notes import Choices, some
+from spinney.jobs.checking.stand_ins import stand_ins
 from spinney.jobs.file import load_job
 from spinney.jobs.tables import cluster_of, source_of
 from spinney.privacy.budget import Unit
@@ -66,6 +67,9 @@ def check(path: Path, job: Path | None) -> dict[str, Any]:
                 check_data(party, ledger, table)
         columns = table.columns if isinstance(table, Holding) else table.schema.columns
         rows, digest = table.n_rows, fingerprint(table)
+        if not isinstance(whole, Holding) and rows < whole.n_rows:
+            held = f"{some(whole.n_rows - rows, 'row is', 'rows are')} held back to score the model"
+            found["held_out"] = f"{held}, as the job's held_out says; the others train it"
     if isinstance(whole, SourceTable) and whole.changes:
         found["outside"] = " ".join(sentences(whole.changes))
     cost = cost_of(agreed)
@@ -134,9 +138,9 @@ def _notes(party: PartyFile) -> list[str]:
     offered = party.table.columns or ()
     with opened_as_text(source_of(party.table, party.folder)) as table:
         columns = profile_of(table).columns
-    return [
-        str(note) for one in columns if one.name in offered for note in use_of(one, Choices()).notes
-    ]
+        uses = [use_of(one, Choices()) for one in columns if one.name in offered]
+        notes = [note for use in uses for note in (*use.notes, *stand_ins(table, use))]
+    return [str(note) for note in notes]
 
 
 def _columns(party: PartyFile) -> str:

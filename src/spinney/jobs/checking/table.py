@@ -8,6 +8,7 @@ from spinney.errors import SettingError, TableError
 from spinney.jobs.checking.columns import Use, use_of
 from spinney.jobs.checking.label import LabelUse, label_use
 from spinney.jobs.checking.notes import Choices, Note
+from spinney.jobs.checking.stand_ins import stand_ins
 from spinney.tables.files import name_in_sql, text_in_sql
 from spinney.tables.profile import OpenTable, Profile, opened_as_text, profile_of
 from spinney.tables.readers import Source, require_columns
@@ -112,6 +113,7 @@ def check_table(
         predicted = None if label is None else label_use(profile.column(label), task, said)
         if predicted is not None:
             predicted = replace(predicted, use=_with_ends(table, predicted.use))
+        uses = [replace(use, notes=(*use.notes, *stand_ins(table, use))) for use in uses]
         leaks = [] if predicted is None else _leaks(table, predicted, uses)
     uses = [_without_na(use, table.with_na, said) for use in _some_column(uses, said)]
     if predicted is not None:

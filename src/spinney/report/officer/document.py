@@ -220,10 +220,16 @@ def _public_facts(place: Column | Label) -> str:
 
 def _who_learns_what(report: ReportFacts, source: Source) -> Html:
     lines: list[list[Content]] = [
-        [entry.statistic, entry.seen_by, _breakable(entry.protection), f"{entry.times:,}"]
+        [
+            entry.statistic,
+            entry.seen_by,
+            _breakable(entry.protection),
+            f"{entry.times:,}",
+            f"{sum(entry.bytes_up.values()):,}",
+        ]
         for entry in report.disclosures
     ]
-    headings = ["what left", "who sees it", "protection", "times"]
+    headings = ["what left", "who sees it", "protection", "times", "bytes"]
     words = (
         "All that was asked of the parties in this run. A party's own record has every reply, also "
         "those of earlier attempts, and that it told how many entries its ledger has."
