@@ -25,6 +25,7 @@ party that is told a sum packs it, and compares tags of words; and since counts 
 histograms may have the words of one, it also adds up their slots.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -49,56 +50,36 @@ _MOST_HELD: Final = (1 << 40) - 1
 _MOST_WIDTHS: Final = 2 * 64  # of whole numbers and digits: each width may begin a row
 
 
-@dataclass(frozen=True)
 class _Chunk:
     """Some nodes with words of their own.
 
     Words come in groups of lanes, at least as many as a slot has digits. A row is one digit's width
     of all words of a group. The digits of runs fill row after row, so no word holds two of a slot.
+    `where` says where the digits of each run lie, as the kernels take it.
     """
 
-    cells: NDArray[np.int32]
-    held: Integers
-
-    @property
-    def where(self) -> tuple[object, ...]:
-        """Where the digits of each run lie, as the kernels take it."""
-        return self._placed[0]
-
-    @property
-    def n_words(self) -> int:
-        """How many words there are."""
-        return self._placed[1]
-
-    @cached_property
-    def n_counters(self) -> int:
-        """How many counters there are."""
-        return int(self.cells.sum(dtype=np.int64)) * int(self.held.shape[1])
-
-    @cached_property
-    def _placed(self) -> tuple[tuple[object, ...], int]:
-        most_digits = int(self.cells.max(initial=0)) - 1
+    def __init__(self, cells: NDArray[np.int32], held: Integers) -> None:
+        self.cells = cells
+        self.held = held
+        self.n_counters = int(cells.sum(dtype=np.int64)) * int(held.shape[1])
+        most_digits = int(cells.max(initial=0)) - 1
         n_lanes = max(most_digits, min(_GOOD_LANES, self.n_counters // _FULL_LANE), 1)
-        bits = np.empty(self.held.shape, np.uint8)
-        kernels.choose_bits(self.cells, self.held, naming().index_bits, bits)
-        whole = np.empty((self.held.size, self.cells.shape[1] + 1), np.int64)
+        bits = np.empty(held.shape, np.uint8)
+        kernels.choose_bits(cells, held, naming().index_bits, bits)
+        whole = np.empty((held.size, cells.shape[1] + 1), np.int64)
         most_rows = (self.n_counters + whole.size) // n_lanes + _MOST_WIDTHS
         used, filled = np.zeros(most_rows, np.int64), np.zeros(most_rows, np.uint64)
-        kernels.place_wholes(
-            self.cells, self.held, bits, naming().index_bits, n_lanes, used, filled, whole
-        )
-        order, row, lane = np.empty((3, self.held.size), np.int64)
+        kernels.place_wholes(cells, held, bits, naming().index_bits, n_lanes, used, filled, whole)
+        order, row, lane = np.empty((3, held.size), np.int64)
         row_word, row_shift = np.empty((2, most_rows), np.int64)
         kernels.place_digits(
-            self.cells, self.held, bits, n_lanes, used, filled, order, row, lane, row_word,
-            row_shift,
+            cells, held, bits, n_lanes, used, filled, order, row, lane, row_word, row_shift
+        )
+        cell_ends = np.cumsum(cells.sum(axis=1, dtype=np.int64))
+        self.where: tuple[object, ...] = (
+            cells, held, bits, n_lanes, order, row, lane, whole, row_word, row_shift, cell_ends
         )  # fmt: skip
-        cell_ends = np.cumsum(self.cells.sum(axis=1, dtype=np.int64))
-        where = (
-            self.cells, self.held, bits, n_lanes, order, row, lane, whole, row_word, row_shift,
-            cell_ends,
-        )  # fmt: skip
-        return where, int(np.count_nonzero(used)) * n_lanes
+        self.n_words = int(np.count_nonzero(used)) * n_lanes
 
 
 @dataclass(frozen=True)
@@ -136,10 +117,14 @@ class Fields:
         """The nodes in parts: the same for everyone, however many threads there are."""
         ends = np.cumsum(self.cells.sum(axis=1, dtype=np.int64)) * self.held.shape[1]
         cuts = np.flatnonzero(np.diff((ends - 1) // _CHUNK_COUNTERS)) + 1
-        parts = zip(np.split(self.cells, cuts), np.split(self.held, cuts), strict=True)
-        chunks = [_Chunk(cells, held) for cells, held in parts]
-        run_ranges(lambda i, _: chunks[i].n_words, _each(chunks), thread_count(None))
-        return chunks
+        parts = list(zip(np.split(self.cells, cuts), np.split(self.held, cuts), strict=True))
+        made: dict[int, _Chunk] = {}
+
+        def task(i: int, _: int) -> None:
+            made[i] = _Chunk(*parts[i])
+
+        run_ranges(task, _each(parts), thread_count(None))
+        return [made[i] for i in range(len(parts))]
 
     @cached_property
     def _word_ends(self) -> list[int]:
@@ -220,7 +205,7 @@ class Fields:
         return all(found)
 
 
-def _each(chunks: list[_Chunk]) -> list[Range]:
+def _each(chunks: Sequence[object]) -> list[Range]:
     return [(i, i + 1) for i in range(len(chunks))]
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from numbers import Integral
+from threading import Semaphore, local
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from spinney.typing import Integers
 
 Range = tuple[int, int]
 LITTLE_WORK = 4096  # rows, or what costs about as much: threads would take longer than they save
+_OWN = local()  # whether this thread is in a task
 TASKS_PER_THREAD = 4  # more than one, because work is estimated and the slowest task decides
 
 
@@ -37,8 +39,14 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="spinney")
 
 
+@cache
+def _cores(n_threads: int) -> Semaphore:
+    return Semaphore(n_threads)
+
+
 if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_cores.cache_clear)  # which may have held some
 
 
 def equal_ranges(work: Integers, n_ranges: int) -> list[Range]:
@@ -67,20 +75,28 @@ def run_ranges(task: Callable[[int, int], object], ranges: list[Range], n_thread
     """Run `task(first, last)` for every range: on this thread, and on others that are idle.
 
     This thread works too, instead of waiting: small tasks are done before another thread is awake.
+    Two parties that answer at the same time would so have more tasks under way than cores, each of
+    which takes longer; so no more than `n_threads` tasks run at once, whoever wants them done. What
+    a task spreads in its turn runs on its own thread.
     """
-    if n_threads == 1 or len(ranges) <= 1:
+    if n_threads == 1 or len(ranges) <= 1 or getattr(_OWN, "is_busy", False):
         for first, last in ranges:
             task(first, last)
         return
-    left = deque(ranges)
+    left, cores = deque(ranges), _cores(n_threads)
 
     def work() -> None:
-        while True:
-            try:
-                first, last = left.popleft()
-            except IndexError:
-                return
-            task(first, last)
+        while left:
+            with cores:
+                try:
+                    first, last = left.popleft()
+                except IndexError:
+                    return
+                _OWN.is_busy = True
+                try:
+                    task(first, last)
+                finally:
+                    _OWN.is_busy = False
 
     n_helpers = min(n_threads, len(ranges)) - 1
     helpers = [_pool(n_threads).submit(work) for _ in range(n_helpers)]

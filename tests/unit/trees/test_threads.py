@@ -1,7 +1,9 @@
 """Work divided over threads in ranges of equal work."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Lock, get_ident
+from time import sleep
 
 import numpy as np
 import pytest
@@ -67,6 +69,37 @@ def test_one_thread_is_given_all_items_at_once():
     assert shared_out(lambda: np.full(9, LITTLE_WORK), 9, 1) == [(0, 9)]
     assert len(shared_out(lambda: np.full(9, LITTLE_WORK), 9, 2)) == 8
     assert shared_out(lambda: np.zeros(0, np.int64), 0, 2) == []
+
+
+def test_two_callers_have_no_more_tasks_under_way_than_cores():
+    most, lock, both = [0, 0], Lock(), Barrier(2)
+
+    def task(*_):
+        with lock:
+            most[0] += 1
+            most[1] = max(most)
+        sleep(0.005)
+        with lock:
+            most[0] -= 1
+
+    def call(_):
+        both.wait(10)
+        run_ranges(task, [(i, i + 1) for i in range(8)], 2)
+
+    with ThreadPoolExecutor(2) as callers:
+        list(callers.map(call, range(2)))
+    assert most == [0, 2]
+
+
+def test_a_task_may_spread_work_in_its_turn():
+    done = []
+
+    def outer(*_):
+        own = get_ident()
+        run_ranges(lambda first, _: done.append((first, get_ident() == own)), [(0, 1), (1, 2)], 2)
+
+    run_ranges(outer, [(i, i + 1) for i in range(4)], 2)
+    assert sorted(done) == 4 * [(0, True)] + 4 * [(1, True)]
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])

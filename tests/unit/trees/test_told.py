@@ -12,12 +12,12 @@ from spinney.trees.told import ToldCounts
 UNKNOWN = np.zeros((0, 0), np.int64)
 
 
-def nodes(seed, most=60, n_nodes=30):
+def nodes(seed, most=60, n_nodes=30, n_classes=2):
     """Return cells, totals by class, and histograms whose slots have these totals."""
     rng = np.random.default_rng(seed)
     cells = rng.integers(0, 20, (n_nodes, 3)).astype(np.int32)
     cells[:, 1] += 1
-    totals = rng.integers(0, most, (n_nodes, 2))
+    totals = rng.integers(0, most, (n_nodes, n_classes))
     parts = [
         np.stack([rng.multinomial(t, np.full(n, 1 / n)) for t in totals[node]], axis=1)
         for node, slots in enumerate(cells)
@@ -36,11 +36,16 @@ def told(counters, cells, held):
     return ToldCounts.unpack(data)
 
 
-@given(seed=st.integers(0, 2**32 - 1), most=st.sampled_from([2, 60, 10**6]), known=st.booleans())
-def test_told_counts_come_back(seed, most, known):
-    cells, totals, counters = nodes(seed, most)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    most=st.sampled_from([2, 60, 10**6]),
+    known=st.booleans(),
+    n_classes=st.integers(1, 3),
+)
+def test_told_counts_come_back(seed, most, known, n_classes):
+    cells, totals, counters = nodes(seed, most, n_classes=n_classes)
     held = totals if known else UNKNOWN
-    found = told(counters, cells, held).read(cells, held, 2)
+    found = told(counters, cells, held).read(cells, held, n_classes)
     assert found.dtype == np.int32
     assert np.array_equal(found, counters)
 
@@ -53,10 +58,12 @@ def test_totals_that_differ_from_those_expected_are_told_too():
     assert np.array_equal(told(narrow, cells, held).read(cells, held, 2), counters)
 
 
-def test_counts_that_are_no_histograms_come_back_too():
-    cells, totals, counters = nodes(2)
-    counters[0, 0] += 1
-    assert np.array_equal(told(counters, cells, totals).read(cells, totals, 2), counters)
+@pytest.mark.parametrize("n_classes", [1, 2, 3])
+def test_counts_that_are_no_histograms_come_back_too(n_classes):
+    cells, totals, counters = nodes(2, n_classes=n_classes)
+    counters[0, -1] += 1
+    found = told(counters, cells, totals).read(cells, totals, n_classes)
+    assert np.array_equal(found, counters)
 
 
 def test_known_totals_save_a_sixth():

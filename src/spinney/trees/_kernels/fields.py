@@ -7,8 +7,7 @@ which the compiler vectorises.
 
 import numpy as np
 
-from spinney.trees._kernels.compiling import kernel, spliced
-from spinney.trees._kernels.packing import total_of
+from spinney.trees._kernels.compiling import inlined, kernel, spliced
 
 _WORD_BITS = 64
 _PLACE_BITS = 9
@@ -150,6 +149,21 @@ def place_digits(cells, held, bits, n_lanes, used, filled, order, row, lane, row
         n_digits[m] += size
 
 
+@inlined
+def _total_of(counters, n, step):
+    """Return the sum of every `step`-th counter, and a bit that is set if one is negative."""
+    total, signs = np.int64(0), np.int64(0)
+    if step == 2:  # two classes are vectorised
+        for c in range(n):
+            total += counters[2 * c]
+            signs |= counters[2 * c]
+    else:
+        for c in range(n):
+            total += counters[c * step]
+            signs |= counters[c * step]
+    return total, signs
+
+
 @kernel
 def are_histograms(counters, cells, held):
     """Return whether all slots of a node have the same totals, which are not above those held."""
@@ -159,7 +173,7 @@ def are_histograms(counters, cells, held):
         for k in range(n_classes):
             at, total = begin + k, np.int64(-1)
             for n in cells[node]:
-                found, signs = total_of(counters[at:], n, n_classes)
+                found, signs = _total_of(counters[at:], n, n_classes)
                 at += n * n_classes
                 total = found if total < 0 and n else total
                 if n and (found != total or found > held[node, k] or signs < 0):
