@@ -158,6 +158,8 @@ def sent_messages():
         task="classification", n_estimators=3, max_depth=3, max_bins=16
     )
     grown = horizontal_forest.train(connect(parties()), plain)
+    alone = dict(list(parties().items())[:1])
+    horizontal_forest.train(connect(alone), plain)
     judges = {name: explaining.Party(table) for name, table in tables.items()}
     explaining.explain(connect(judges), explaining.question_of(grown.model))
     comparing = {name: table_fit.Party(table, bytes(32)) for name, table in tables.items()}

@@ -35,6 +35,8 @@ ARRAYS = {
     ("FactsReply", "classes"): np.int64,
     ("FactsReply", "missing"): np.int64,
     ("FactsReply", "categories"): np.int64,
+    ("OwnEdgesReply", "ends"): np.int64,  # bin edges of a party that trains alone
+    ("OwnEdgesReply", "bits"): np.int64,
     ("QualityReply", "counts"): np.int64,
     ("FitReply", "counts"): np.int64,
     ("IdsReply", "cells"): np.int64,

@@ -134,8 +134,9 @@ def test_facts_of_other_columns_are_refused(what):
                 return replace(reply, leading=Counts(held.counters[:4096], held.run_ends[:1]))
             return replace(reply, **{what: np.append(held, 1)})
 
+    parties = {"first": Liar(small_table()), "second": Liar(small_table())}
     with pytest.raises(ProtocolError, match="counts do not fit the columns of the schema"):
-        horizontal_forest.train(InProcess({"liar": Liar(small_table())}), job("two classes"))
+        horizontal_forest.train(InProcess(parties), job("two classes"))
 
 
 def test_parts_that_were_not_asked_for_are_refused():
@@ -147,8 +148,9 @@ def test_parts_that_were_not_asked_for_are_refused():
                 return CountsReply(Counts(counters, np.array([16])))
             return reply
 
+    parties = {"first": Liar(small_table()), "second": Liar(small_table())}
     with pytest.raises(ProtocolError, match="do not have the parts asked for"):
-        horizontal_forest.train(InProcess({"liar": Liar(small_table())}), job("two classes"))
+        horizontal_forest.train(InProcess(parties), job("two classes"))
 
 
 def test_counts_of_different_shapes_are_not_added(forest):

@@ -7,7 +7,7 @@ import pytest
 
 import spinney.protocols
 from contracts.sent_messages import ASKS, REPLIES  # type: ignore[import-not-found]
-from spinney import HorizontalForestClassifier
+from spinney import HorizontalForestClassifier, deal_rows
 from spinney.protocols import (
     explanation as explaining,
 )
@@ -35,6 +35,7 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "SchemaAsk": ("horizontal_forest", "each party's schema"),
     "FactsAsk": ("horizontal_forest", "counts of rows, missing values, categories and classes"),
     "EdgesAsk": ("horizontal_forest", "single cells, exactly: those at which bins end"),
+    "OwnEdgesAsk": ("horizontal_forest", "of a party that trains alone its bin edges"),
     "LevelAsk": ("horizontal_forest", "the histograms of every node"),
     "TargetsAsk": ("horizontal_boosting", "the sum of targets (regression)"),
     "GradientsAsk": (
@@ -227,10 +228,12 @@ def test_a_question_that_a_protocol_does_not_tell_of_is_found():
     assert untold(private_tree, (EdgesAsk,)) == ["EdgesAsk"]
 
 
+@pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 def test_it_is_said_that_edges_come_from_exact_cells(ward_table, ward_labels):
     """In the disclosure record, and in the protocol's table; parties get round numbers."""
     forest = HorizontalForestClassifier(2, max_depth=2, random_state=0)
-    forest.fit(ward_table, ward_labels["two classes"])
+    labels = ward_labels["two classes"]
+    forest.fit(ward_table, labels, party=deal_rows(labels, 2, random_state=0))
     said = {row.question: row.statistic for row in forest.report_.disclosures}
     assert "the cells at which bins end, exactly" in said["Edges"]
     assert "over bins that all parties know" in said["Level"]

@@ -3,7 +3,7 @@
 import warnings
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from spinney.tables.outside import (
     draws_of,
     warn_of_changes,
 )
-from spinney.tables.schema import LabelKind, Schema, join_words
+from spinney.tables.schema import Column, LabelKind, Schema, join_words
 from spinney.tables.table import MemoryTable
 from spinney.tables.undeclared import are_classes_read
 from spinney.tables.withheld import FEW_ROWS
@@ -372,7 +372,9 @@ def _require_facts(schema: Schema) -> None:
 
 def _without_ranges(schema: Schema, facts: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
     """Drop the columns' ranges, which training does not use; keep the label's."""
-    columns = tuple(replace(column, range=None) for column in schema.columns)
+    columns = tuple(
+        Column(column.name, column.kind, categories=column.categories) for column in schema.columns
+    )
     unused = {f"range of {column.name!r}" for column in schema.columns if column.range}
     kept = tuple(
         fact for fact in facts if fact not in unused or fact == f"range of {schema.label.name!r}"

@@ -9,7 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
@@ -24,6 +24,8 @@ Kind = Literal["number", "category", "boolean"]
 LabelKind = Literal["class", "number"]
 
 _WHOLE = 2**63  # arrays and messages hold smaller whole numbers exactly
+_KINDS: tuple[Kind, ...] = get_args(Kind)
+_LABEL_KINDS: tuple[LabelKind, ...] = get_args(LabelKind)
 MAX_CATEGORIES = 2**24  # every index up to here is exact as float32
 
 
@@ -38,7 +40,7 @@ class Column:
 
     def __post_init__(self) -> None:
         where = _named("column", self.name)
-        _require_kind(where, self.kind, get_args(Kind))
+        _require_kind(where, self.kind, _KINDS)
         if self.range is not None:
             _require(self.kind == "number", where, self.kind, "range", "number")
             object.__setattr__(self, "range", _checked_range(where, self.range))
@@ -59,7 +61,7 @@ class Label:
 
     def __post_init__(self) -> None:
         where = _named("label", self.name)
-        _require_kind(where, self.kind, get_args(LabelKind))
+        _require_kind(where, self.kind, _LABEL_KINDS)
         if self.range is not None:
             _require(self.kind == "number", where, self.kind, "range", "number")
             object.__setattr__(self, "range", _checked_range(where, self.range))
@@ -153,7 +155,7 @@ class Schema:
             return cls(columns, Label(label.name, "class", classes=given))
         return cls(columns, Label(label.name, "number", range=given))
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns' names, in order."""
         return tuple(column.name for column in self.columns)
@@ -171,8 +173,17 @@ class Schema:
 
     @cached_property
     def _digest(self) -> str:
-        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        facts = {
+            "columns": [_facts_of(column) for column in self.columns],
+            "label": _facts_of(self.label),
+        }
+        text = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _facts_of(part: Column | Label) -> dict[str, Any]:
+    """Return what a column or label states, by name; `asdict` copies every value."""
+    return {name: getattr(part, name) for name in part.__slots__}
 
 
 def _kind_of_type(name: str, kind: Any) -> Kind:

@@ -70,7 +70,7 @@ def encoded_size(message: object) -> int:
     def hook(value: object) -> object:
         if isinstance(value, np.ndarray):
             sizes.append(value.nbytes)
-            return [value.dtype.newbyteorder("<").str, list(value.shape)]
+            return [_little(value.dtype), list(value.shape)]
         kind: Any = type(value)
         if _is_packable(kind):
             packed: Any = value
@@ -138,6 +138,12 @@ class _Room:
         """Return the value; raise if it takes too much memory."""
         self.take(wanted, packed)
         return wanted.unpack(packed)
+
+
+@cache
+def _little(dtype: np.dtype[Any]) -> str:
+    """Return how a little-endian type is written; NumPy takes long to make it."""
+    return dtype.newbyteorder("<").str
 
 
 @cache

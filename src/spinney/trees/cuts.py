@@ -3,8 +3,8 @@
 Geurts, Ernst and Wehenkel (2006) draw a cut uniformly between a node's smallest and largest value.
 No party needs to reveal those values. A cut is drawn in the public box (the declared ranges,
 narrowed by the node's path) and rejected unless both sides hold rows; the accepted cuts have
-exactly the same distribution. So the parties count more candidates than are compared; the fewer
-rows a node holds, the more candidates it gets.
+exactly the same distribution. So the parties count several cuts of each feature, of which one is
+compared: with too few of them, features that would split a node are missed, and trees get worse.
 """
 
 from collections.abc import Callable
@@ -28,6 +28,7 @@ from spinney.typing import Bools, Codes, Floats, Integers, Keys
 _TASK_BYTES = 2 << 20
 _DRAW_WORK = 64  # rows that cost as much as drawing a node's cuts
 _MORE_DRAWS = 8  # cuts of a feature in a node that draws on, spread evenly over its bins
+_FEW_BITS = 8  # a node with fewer than 2^8 rows holds few
 _ALL_LEFT = 254  # a cut above every bin except the bin of missing values
 _MISSING_BIT = np.uint64(1) << np.uint64(63)  # of a set's last word: bin 255
 
@@ -42,13 +43,16 @@ class Drawing:
         How many features that split are compared: scikit-learn's max_features.
     n_draws
         How many cuts of each feature are drawn.
+    n_draws_of_few
+        How many if fewer than 2^8 rows are in the node, because few cuts split few rows.
     reserves
         (bits, times) in falling order: for a node with fewer than 2**bits rows, `times` as many
-        features are drawn, because few cuts split few rows.
+        features are drawn, where each has one cut only.
     """
 
     n_compared: int
     n_draws: int = 1
+    n_draws_of_few: int = 1
     reserves: tuple[tuple[int, int], ...] = ()
 
     def features_of_node(self, frontier: Frontier) -> Integers:
@@ -61,8 +65,9 @@ class Drawing:
 
     def draws_of_node(self, frontier: Frontier) -> Integers:
         """Return how many cuts of each feature are drawn; a node that draws on has more."""
+        draws = np.where(frontier.bits <= _FEW_BITS, self.n_draws_of_few, self.n_draws)
         more = _MORE_DRAWS if self.n_draws > 1 else 1
-        return np.where(frontier.stage > 0, more, self.n_draws).astype(np.int64)
+        return np.where(frontier.stage > 0, more, draws).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ DIGITS = (7, 7, 6)
 _ZERO_LEAD = 0x800  # the leading bits of zero, and of numbers too small to matter
 _MOST_BITS = 40
 _COMPLEMENT = np.uint64(0xFFFFFFFF)
-_BELOW_ZERO = np.float32(-np.finfo(np.float32).tiny)
+BELOW_ZERO = np.float32(-np.finfo(np.float32).tiny)
 
 Prefixes = NDArray[np.uint32]
 _Kind = TypeVar("_Kind", bound=np.generic)
@@ -279,7 +279,7 @@ class _ColumnSearch:
         """Return the edges that give zero its own bin, if other values exist on that side."""
         edges = []
         if self._n_zero and self._n_negative:
-            edges.append(_BELOW_ZERO)
+            edges.append(BELOW_ZERO)
         if self._n_zero and self._n > self._n_negative:
             edges.append(np.float32(0.0))
         return np.array(edges[: self._max_bins - 1], np.float32)

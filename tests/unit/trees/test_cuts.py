@@ -88,7 +88,7 @@ def sides(codes, candidates, node, slot):
 @pytest.mark.parametrize("kind", ["two classes", "three classes", "amount"])
 def test_counts_are_those_of_a_plain_loop(kind, bootstrap):
     found, n_classes = table(kind)
-    frontier, drawing = roots(), Drawing(3, 2, ((9, 4),))
+    frontier, drawing = roots(), Drawing(3, 2, 4, ((9, 4),))
     candidates = draw_candidates(frontier, drawing, BINNING)
     standing = standing_of(found, bootstrap=bootstrap)
     counted = cut_counts(
@@ -155,17 +155,17 @@ def test_random_sets_send_every_category_left_half_the_time():
     assert np.abs(bits.mean(axis=0) - 0.5).max() < 0.05
 
 
-def test_small_nodes_are_asked_about_more_features():
-    drawing = Drawing(2, 2, ((8, 2), (5, 4)))
+def test_small_nodes_are_asked_about_more_features_or_cuts():
+    drawing = Drawing(2, 2, 6, ((8, 2), (5, 4)))
     nodes = replace(roots(5), bits=np.array([20, 8, 6, 5, 2], np.uint8))
     assert drawing.features_of_node(nodes).tolist() == [2, 4, 4, 4, 4]  # there are four
-    assert drawing.draws_of_node(nodes).tolist() == [2] * 5
+    assert drawing.draws_of_node(nodes).tolist() == [2, 6, 6, 6, 6]
 
 
 def test_nodes_that_draw_on_draw_more_cuts_spread_over_all_bins():
     stage = np.array([0, 1, 2], np.uint8)
     nodes = replace(roots(3), bits=np.full(3, 2, np.uint8), stage=stage)
-    drawing = Drawing(2, 2, ((5, 4),))
+    drawing = Drawing(2, 2, 2, ((5, 4),))
     assert drawing.draws_of_node(nodes).tolist() == [2, 8, 8]
     found = draw_candidates(nodes, drawing, BINNING)
     for node in (1, 2):

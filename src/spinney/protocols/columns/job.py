@@ -22,7 +22,7 @@ from spinney.protocols.rows.facts import (
     fixed_point,
     require_few_classes,
 )
-from spinney.protocols.rows.setup import CountsReply, EdgesAsk, answer_setup, find_edges
+from spinney.protocols.rows.setup import own_edges
 from spinney.tables.holding import Holding
 from spinney.tables.schema import Label
 from spinney.trees.binning import BinnedTable, Binning
@@ -30,7 +30,6 @@ from spinney.trees.counts import Counts
 from spinney.trees.dtypes import BLOCK_ROWS, TARGET_BITS
 from spinney.trees.frontier import ColumnCells
 from spinney.trees.growth import StoppingRules
-from spinney.trees.quantiles import Refinement
 from spinney.typing import Floats, Integers
 
 Target = NDArray[np.integer]  # unsigned class numbers, or fixed-point targets
@@ -154,15 +153,6 @@ def lay_own_bins(holding: Holding, settings: BinSettings, n_threads: int) -> Bin
     """Return the bins that pooled columns would have; nothing leaves the party."""
     table = holding.table
     by_quantiles = settings.binning == "quantiles"
-    facts = count_facts(table, with_leading=by_quantiles, n_threads=n_threads)
-    if not by_quantiles:
-        return binning_of(table.schema, facts, settings, ())
-
-    def count(question: Refinement) -> Integers:
-        reply = answer_setup(EdgesAsk(table.schema.digest(), question), table, n_threads)
-        assert isinstance(reply, CountsReply)
-        return reply.counts.counters.ravel().astype(np.int64)
-
-    edges = find_edges(holding.columns, facts, settings.max_bins, count)
-    assert edges is not None  # a party's own rows do not leave
+    facts = count_facts(table, with_leading=False, n_threads=n_threads)
+    edges = own_edges(table, settings.max_bins, n_threads) if by_quantiles else ()
     return binning_of(table.schema, facts, settings, edges)

@@ -19,6 +19,7 @@ from spinney.protocols.rows.setup import (
     CountsReply,
     EdgesAsk,
     FactsAsk,
+    OwnEdgesAsk,
     SchemaAsk,
     ToldReply,
 )
@@ -34,9 +35,10 @@ from spinney.trees.threads import thread_count
 from spinney.trees.told import ToldCounts
 from spinney.typing import Codes
 
-_DRAWS = 2
+_DRAWS = 4
+_DRAWS_OF_FEW = 8  # in small nodes; not where all columns are compared, which miss one hardly
 _RESERVES = ((8, 2), (5, 4))  # below 2^8 rows twice as many features, below 2^5 four times
-DRAWN_AT_MOST = _DRAWS * max(times for _, times in _RESERVES)
+DRAWN_AT_MOST = max(_DRAWS_OF_FEW, *(times for _, times in _RESERVES))
 """The maximum number of candidates of a node for each feature that is compared."""
 
 
@@ -48,8 +50,10 @@ def drawing_of(job: GrowingJob) -> Drawing:
         return Drawing(
             n_compared
         )  # every candidate costs a part of epsilon, so there are no spares
-    n_draws = 1 if job.settings.thresholds == "exchanged" else _DRAWS
-    return Drawing(n_compared, n_draws, _RESERVES)
+    if job.settings.thresholds == "exchanged":
+        return Drawing(n_compared, reserves=_RESERVES)  # the cut lies between the node's values
+    compares_all = n_compared == job.binning.columns.n_columns
+    return Drawing(n_compared, _DRAWS, _DRAWS if compares_all else _DRAWS_OF_FEW)
 
 
 _CANDIDATES: Beside[Candidates] = Beside()
@@ -169,6 +173,7 @@ class NoisyCutsAsk(CandidateNodes, NoisyLevelAsk):
 SUMMED: tuple[type[Ask[Any]], ...] = (
     FactsAsk,
     EdgesAsk,
+    OwnEdgesAsk,
     CutsAsk,
     QualityAsk,
     NoisyCutsAsk,

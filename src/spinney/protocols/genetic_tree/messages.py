@@ -9,7 +9,7 @@ from spinney.errors import ProtocolError, SettingError
 from spinney.protocols.accounts.account import ClaimsAsk, JoinReply
 from spinney.protocols.accounts.replies import NoisyReply, ShareReply
 from spinney.protocols.genetic_tree.settings import GeneticSettings
-from spinney.protocols.rows.setup import EdgesAsk, FactsAsk, SchemaAsk
+from spinney.protocols.rows.setup import EdgesAsk, FactsAsk, OwnEdgesAsk, SchemaAsk
 from spinney.transport.channel import Ask, Vector
 from spinney.transport.messages import message
 from spinney.trees.binning import Binning
@@ -138,6 +138,7 @@ EXACT_ASKS: tuple[type[Ask[Any]], ...] = (
     SchemaAsk,
     FactsAsk,
     EdgesAsk,
+    OwnEdgesAsk,
     DepthAsk,
     StructureAsk,
     VotesAsk,
@@ -149,6 +150,7 @@ EXACT_ASKS: tuple[type[Ask[Any]], ...] = (
 EXACT_SUMMED: tuple[type[Ask[Any]], ...] = (
     FactsAsk,
     EdgesAsk,
+    OwnEdgesAsk,
     DepthAsk,
     VotesAsk,
     ScoresAsk,

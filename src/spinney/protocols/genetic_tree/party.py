@@ -39,7 +39,14 @@ from spinney.protocols.genetic_tree.noisy import NoisyCounting
 from spinney.protocols.genetic_tree.settings import NAME, GeneticSettings
 from spinney.protocols.rows.facts import bin_table
 from spinney.protocols.rows.levels import require_bins
-from spinney.protocols.rows.setup import EdgesAsk, FactsAsk, SchemaAsk, answer_setup, require_schema
+from spinney.protocols.rows.setup import (
+    EdgesAsk,
+    FactsAsk,
+    OwnEdgesAsk,
+    SchemaAsk,
+    answer_setup,
+    require_schema,
+)
 from spinney.protocols.settings import PrivacySettings, fraction_of
 from spinney.tables.schema import Schema
 from spinney.tables.table import Table
@@ -163,9 +170,9 @@ class Party:
         match ask:
             case NoisyJoinAsk() | NoisyScoresAsk() | OwnTreeAsk() | ClaimsAsk():
                 return self._answer_noisily(ask)
-            case FactsAsk() | EdgesAsk() if self._only_noise:
+            case FactsAsk() | EdgesAsk() | OwnEdgesAsk() if self._only_noise:
                 raise _not_exactly()
-            case SchemaAsk() | FactsAsk() | EdgesAsk():
+            case SchemaAsk() | FactsAsk() | EdgesAsk() | OwnEdgesAsk():
                 return answer_setup(ask, self._table, self._n_threads)
             case StructureAsk():  # lines 12, 30
                 return StructureReply(self._exactly(ask.job).structure(ask.depth)[None])

@@ -22,6 +22,7 @@ fixed point, and parties only add it.
 | | rows, gradients and curvatures of the loss; |
 | | the loss of all rows before each batch, of validation rows apart |
 | | single cells, exactly: those at which bins end, as in a horizontal forest |
+| | of a party that trains alone its bin edges, instead of those counts |
 | | a gradient is a prediction minus a label: a cell of one row gives away that row's label, |
 | | and later trees are more equations about the same rows |
 | parties | the same sums, from which they derive the trees and check them (`verified`) |

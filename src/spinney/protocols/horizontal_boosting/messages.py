@@ -13,7 +13,7 @@ from spinney.protocols.boosted.objective import BatchTrees, Objective
 from spinney.protocols.boosted.settings import Settings
 from spinney.protocols.rows.levels import open_nodes
 from spinney.protocols.rows.quality import QualityReply
-from spinney.protocols.rows.setup import EdgesAsk, FactsAsk, SchemaAsk
+from spinney.protocols.rows.setup import EdgesAsk, FactsAsk, OwnEdgesAsk, SchemaAsk
 from spinney.transport.channel import Ask, Vector
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.batch import BatchFrontier, ColumnRules, GrownBatch, require_leaves
@@ -279,7 +279,14 @@ def require_grown(job: BoostingJob, number: int, batch: GrownBatch) -> None:
         raise ProtocolError("A finished batch has open nodes.")
 
 
-SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, TargetsAsk, GradientsAsk, ErrorsAsk)
+SUMMED: tuple[type[Ask[Any]], ...] = (
+    FactsAsk,
+    EdgesAsk,
+    OwnEdgesAsk,
+    TargetsAsk,
+    GradientsAsk,
+    ErrorsAsk,
+)
 """The questions whose replies are summed; under `secure_sum` they are masked."""
 
 

@@ -31,6 +31,7 @@ from spinney.protocols.rows.quality import QualityReply, count_judged, dropped_b
 from spinney.protocols.rows.setup import (
     EdgesAsk,
     FactsAsk,
+    OwnEdgesAsk,
     SchemaAsk,
     SchemaReply,
     answer_setup,
@@ -161,7 +162,7 @@ class BoostedCounting:
     def answer(self, ask: Any) -> Any:
         """Answer a question."""
         match ask:
-            case FactsAsk(terms=None) | EdgesAsk(terms=None):
+            case FactsAsk(terms=None) | EdgesAsk(terms=None) | OwnEdgesAsk(terms=None):
                 return answer_setup(ask, self._table, self._n_threads)
             case TargetsAsk():
                 require_schema(self._table, ask.schema_digest)

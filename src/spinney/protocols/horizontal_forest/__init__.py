@@ -22,6 +22,7 @@ are integer counts over shared bins. The paper's own histograms, Algorithms 2 an
 | | the histograms of every node; the counts from which bin edges are found |
 | | with `binning="quantiles"` therefore single cells, exactly: those at which bins end, up to |
 | | `max_bins` - 1 per column, or all values of a column that has no more; not whose they are |
+| | of a party that trains alone its bin edges, instead of those counts |
 | | where no drawn column tells a node's rows apart: its histograms over more columns, and over |
 | | finer cells, down to all columns and bins (`trees.frontier`) |
 | | with `binning="adaptive"` each party's own histograms, bin means included |

@@ -12,7 +12,14 @@ from spinney.protocols.accounts.account import ClaimsAsk, JoinAsk
 from spinney.protocols.row_forest.messages import NOISY
 from spinney.protocols.rows.levels import OpenNodes
 from spinney.protocols.rows.quality import QualityAsk
-from spinney.protocols.rows.setup import CountsReply, EdgesAsk, FactsAsk, SchemaAsk, ToldReply
+from spinney.protocols.rows.setup import (
+    CountsReply,
+    EdgesAsk,
+    FactsAsk,
+    OwnEdgesAsk,
+    SchemaAsk,
+    ToldReply,
+)
 from spinney.transport.carried import Carried
 from spinney.transport.channel import Ask, Vector
 from spinney.transport.messages import kept_beside, message
@@ -110,7 +117,7 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
         return self.fields.are_histograms(total.counts.counters, thread_count(None))
 
 
-SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, LevelAsk, QualityAsk, *NOISY)
+SUMMED: tuple[type[Ask[Any]], ...] = (FactsAsk, EdgesAsk, OwnEdgesAsk, LevelAsk, QualityAsk, *NOISY)
 """The questions whose replies are summed; under `secure_sum` they are masked."""
 
 

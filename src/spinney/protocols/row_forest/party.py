@@ -24,6 +24,7 @@ from spinney.protocols.rows.quality import QualityAsk, answer_quality
 from spinney.protocols.rows.setup import (
     EdgesAsk,
     FactsAsk,
+    OwnEdgesAsk,
     SchemaAsk,
     SchemaReply,
     answer_setup,
@@ -146,7 +147,7 @@ class Counting(ABC):
     def answer(self, ask: Any) -> Any:
         """Answer a question."""
         match ask:
-            case FactsAsk() | EdgesAsk():
+            case FactsAsk() | EdgesAsk() | OwnEdgesAsk():
                 reply = answer_setup(ask, self._rows.table, self._n_threads)
                 if isinstance(reply, FactsReply):
                     self._require_own_rows(reply)
@@ -231,7 +232,7 @@ class RowParty:
             return SchemaReply(self._schema)
         if kind in self.of_private_jobs:
             return self._private.answer(ask)
-        if kind in (FactsAsk, EdgesAsk):
+        if kind in (FactsAsk, EdgesAsk, OwnEdgesAsk):
             return self._counting_for(ask, ask.terms).answer(ask)
         if kind in (*self.of_nodes, QualityAsk):
             return self._counting_for(ask, ask.job.terms).answer(ask)

@@ -19,7 +19,7 @@ from spinney.tables.schema import Schema
 from spinney.tables.table import Remembered, Table
 from spinney.transport.channel import Channel
 from spinney.transport.messages import kept_beside, message
-from spinney.trees.binning import BinnedTable, Binning
+from spinney.trees.binning import BinnedTable, Binning, Edges
 from spinney.trees.buffers import SHARED
 from spinney.trees.counts import Counters
 from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT, target_bits
@@ -280,11 +280,21 @@ def require_bins(binning: Binning, schema: Schema) -> None:
     parts = zip(binning.edges, binning.bin_of_category, schema.columns, strict=False)
     for edges, bins, column in parts:
         n = len(column.categories or ()) if column.kind == "category" else 0
-        fits = fits and edges.ndim == 1 and edges.size < MAX_BINS and not np.isnan(edges).any()
-        fits = fits and bool(np.all(edges[1:] > edges[:-1]))
-        fits = fits and bins.shape == (n,) and int(bins.max(initial=0)) < MAX_BINS
+        fits = fits and edges.ndim == 1 and edges.size < MAX_BINS and bins.shape == (n,)
+        fits = fits and (n == 0 or int(bins.max()) < MAX_BINS)
+    fits = fits and _rise(binning.edges)
     if not fits:
         raise ProtocolError("The question's bins do not fit the columns of the schema.")
+
+
+def _rise(edges: tuple[Edges, ...]) -> bool:
+    """Return whether the edges of every column rise; NaN does not."""
+    ends = np.cumsum([len(one) for one in edges])
+    every = np.concatenate(edges)
+    rises = every[1:] > every[:-1]
+    starts = ends[(ends > 0) & (ends < every.size)]  # the first edge of a column may be any
+    rises[starts - 1] = True
+    return bool(np.all(rises)) and not np.isnan(every).any()
 
 
 @dataclass(frozen=True)

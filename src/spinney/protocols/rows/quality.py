@@ -20,6 +20,7 @@ from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counts
+from spinney.trees.dtypes import MAX_BINS, MISSING
 from spinney.trees.forest import Forest, RowValues
 from spinney.trees.frontier import tree_keys
 from spinney.trees.growth import Growth
@@ -92,13 +93,12 @@ def row_values(table: BinnedTable, binning: Binning, chosen: Integers) -> RowVal
     codes = table.rows(chosen)
     if binning.adaptive_bins:
         return codes
-    rows: RowValues = codes.astype(np.float32)
-    for column, edges in enumerate(binning.edges):
-        if not len(binning.bin_of_category[column]):
-            # bin b holds values up to edge b; the last bin has no edge
-            ends = np.append(edges, np.float32(np.inf))
-            rows[:, column] = ends[np.minimum(codes[:, column], len(edges))]
-    rows[codes == 255] = np.nan
+    # bin b holds values up to edge b; the last bin has no edge
+    places = np.minimum(codes, MAX_BINS - 1)
+    rows: RowValues = binning.padded_edges[np.arange(codes.shape[1]), places]
+    categories = binning.columns.is_category
+    rows[:, categories] = codes[:, categories]
+    rows[codes == MISSING] = np.nan
     return rows
 
 

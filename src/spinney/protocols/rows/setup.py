@@ -5,6 +5,7 @@ counts alone.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -29,13 +30,17 @@ from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import Binning, Edges
 from spinney.trees.counts import Counts
+from spinney.trees.dtypes import MAX_BINS
 from spinney.trees.fields import Fields
+from spinney.trees.own_edges import edges_of_values
 from spinney.trees.quantiles import QuantileSearch, Refinement, count_refined
 from spinney.trees.threads import thread_count
 from spinney.trees.told import ToldCounts
 from spinney.typing import Integers
 
 NOT_KNOWN: Final = np.zeros((0, 0), np.int64)
+_SORTED_BYTES = 64 << 20  # of numbers that are sorted in memory; larger tables are counted
+_NO_EDGES: Edges = np.zeros(0, np.float32)
 
 
 @message
@@ -151,9 +156,52 @@ class EdgesAsk(Ask[CountsReply]):
         return CountsReply.of_vectors((counters.reshape(-1, 1),))
 
 
+@message
+class OwnEdgesReply:
+    """The bin edges of a table's numbers."""
+
+    ends: Integers  # (n_columns,) where each column's edges end
+    bits: Integers  # of all edges, each a float32
+
+    def vectors(self) -> tuple[Vector, ...]:
+        """Return its integers."""
+        return self.ends, self.bits
+
+    @classmethod
+    def of_vectors(cls, vectors: tuple[Vector, ...]) -> "OwnEdgesReply":
+        """Return the reply with these integers."""
+        return cls(*vectors)
+
+    @classmethod
+    def of_edges(cls, edges: Sequence[Edges]) -> "OwnEdgesReply":
+        """Return the reply with these edges."""
+        ends = np.cumsum([len(one) for one in edges], dtype=np.int64)
+        return cls(ends, np.concatenate([_NO_EDGES, *edges]).view(np.uint32).astype(np.int64))
+
+    def edges(self, n_columns: int) -> tuple[Edges, ...]:
+        """Return every column's edges; raise unless there are some for each column."""
+        lengths = np.diff(self.ends, prepend=0)
+        fits = self.ends.shape == (n_columns,) and bool(np.all(lengths >= 0))
+        if not fits or self.bits.shape != (int(lengths.sum()),):
+            raise ProtocolError("A party's edges do not fit the columns of the schema.")
+        edges = self.bits.astype(np.uint32).view(np.float32)
+        return tuple(np.split(edges, self.ends[:-1]))
+
+
+@message
+class OwnEdgesAsk(Ask[OwnEdgesReply]):
+    """Where do the bins of your numbers end? Asked of a party that trains alone."""
+
+    schema_digest: str
+    max_bins: int
+    terms: Terms | None = None
+    reveals: ClassVar[str] = "the bin edges of a party that trains alone"
+    reply_type: ClassVar[type[Any]] = OwnEdgesReply
+
+
 def answer_setup(
-    ask: SchemaAsk | FactsAsk | EdgesAsk, table: Table, n_threads: int
-) -> SchemaReply | FactsReply | CountsReply:
+    ask: SchemaAsk | FactsAsk | EdgesAsk | OwnEdgesAsk, table: Table, n_threads: int
+) -> SchemaReply | FactsReply | CountsReply | OwnEdgesReply:
     """Answer a question of the rounds before the trees, at a party."""
     match ask:
         case SchemaAsk():
@@ -166,6 +214,40 @@ def answer_setup(
             if not ask.refinement.fits(len(table.schema.columns)):
                 raise ProtocolError("The question's cut points do not fit the schema's columns.")
             return _count_between(table, ask.refinement, n_threads)
+        case OwnEdgesAsk():
+            require_schema(table, ask.schema_digest)
+            if not 2 <= ask.max_bins <= MAX_BINS:
+                raise ProtocolError(f"A column has 2 to {MAX_BINS} bins.")
+            return OwnEdgesReply.of_edges(own_edges(table, ask.max_bins, n_threads))
+
+
+def own_edges(table: Table, max_bins: int, n_threads: int) -> tuple[Edges, ...]:
+    """Return the bin edges of a table's numbers, found at home."""
+    columns = table.schema.columns
+    if 4 * table.n_rows * len(columns) > _SORTED_BYTES:
+        return edges_by_counting(
+            partial(answer_setup, table=table, n_threads=n_threads), table.schema, max_bins
+        )
+    nothing = np.empty((len(columns), 0), np.float32)
+    values = np.concatenate([nothing, *(batch.values for batch in table.batches())], axis=1)
+    is_number = np.array([column.kind == "number" for column in columns], np.bool_)
+    return edges_of_values(values, is_number, max_bins, n_threads)
+
+
+def edges_by_counting(
+    answer: Callable[[Any], Any], schema: Schema, max_bins: int
+) -> tuple[Edges, ...]:
+    """Return the bin edges of one table, whose counts `answer` gives."""
+    digest = schema.digest()
+
+    def count(question: Refinement) -> Integers:
+        counted: Integers = answer(EdgesAsk(digest, question)).counts.counters.ravel()
+        return counted.astype(np.int64)
+
+    facts = answer(FactsAsk(digest, with_leading=True))
+    edges = find_edges(schema.columns, facts, max_bins, count)
+    assert edges is not None  # a party's own rows do not leave
+    return edges
 
 
 def require_schema(table: Table, digest: str) -> None:
@@ -215,13 +297,17 @@ def _laid(
     digest = schema.digest()
     by_quantiles = settings.binning == "quantiles"
     terms = terms_of(settings.privacy, len(channel.parties))
-    with_leading = by_quantiles or settings.binning == "magnitudes"
+    is_alone = by_quantiles and len(channel.parties) == 1 and terms is None
+    with_leading = (by_quantiles and not is_alone) or settings.binning == "magnitudes"
     facts = channel.sum(FactsAsk(digest, with_leading, terms))
     counted = channel.rounds[-1].answered
     require_facts(schema, facts, with_leading=with_leading)
     check_facts(schema, facts)
     if not by_quantiles:
         return facts, binning_of(schema, facts, settings, ())
+    if is_alone:
+        found = channel.sum(OwnEdgesAsk(digest, settings.max_bins)).edges(len(schema.columns))
+        return facts, binning_of(schema, facts, settings, found)
 
     def count(question: Refinement) -> Integers | None:
         if not channel.is_masked:  # the counts are packed by their own sizes

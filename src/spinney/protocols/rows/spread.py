@@ -6,7 +6,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from spinney.protocols.rows.setup import CountsReply
+from spinney.protocols.rows.setup import (
+    CountsReply,
+    OwnEdgesAsk,
+    OwnEdgesReply,
+    edges_by_counting,
+)
 from spinney.tables.cluster.held import HeldPart
 from spinney.tables.cluster.spread import SpreadTable
 from spinney.tables.table import Table
@@ -46,6 +51,9 @@ class SpreadCounting:
 
     def answer(self, ask: Any) -> Any:
         """Answer a question; it travels to the workers as it came, in our own encoding."""
+        if isinstance(ask, OwnEdgesAsk):  # edges of parts do not add up; counts do
+            edges = edges_by_counting(self.answer, self.table.schema, ask.max_bins)
+            return OwnEdgesReply.of_edges(edges)
         replies = self.table.each(_count_part, self._counting, type(ask), codec.encode(ask))
         return self._counting.joined(replies)
 

@@ -14,7 +14,7 @@ from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.messages import LevelAsk
 from spinney.protocols.horizontal_forest.party import Party
 from spinney.protocols.rows import levels as growing
-from spinney.protocols.rows.setup import CountsReply, EdgesAsk
+from spinney.protocols.rows.setup import CountsReply, EdgesAsk, OwnEdgesAsk, OwnEdgesReply
 from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
@@ -126,6 +126,18 @@ def test_a_seed_below_zero(level_ask):
 )
 def test_cut_points_that_cannot_be(refinement):
     require_refusal(EdgesAsk(small_table().schema.digest(), refinement))
+
+
+@pytest.mark.parametrize("max_bins", [1, 256, 1 << 40])
+def test_more_bins_than_a_column_has(max_bins):
+    with pytest.raises(ProtocolError, match="2 to 255 bins"):
+        Party(small_table()).answer(OwnEdgesAsk(small_table().schema.digest(), max_bins))
+
+
+def test_edges_that_do_not_fit_the_columns():
+    reply = OwnEdgesReply(np.array([2, 1]), np.zeros(1, np.int64))
+    with pytest.raises(ProtocolError, match="edges do not fit the columns"):
+        reply.edges(2)
 
 
 @pytest.mark.parametrize("change", [-1, 1])
