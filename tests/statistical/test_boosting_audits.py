@@ -17,7 +17,7 @@ from spinney.privacy import samplers
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace, Shares
 from spinney.protocols import private_boosting
-from spinney.protocols.private_boosting.messages import FirstFactsAsk, LeafSumsAsk, PublicBoosting
+from spinney.protocols.noisy_boosting.messages import FirstFactsAsk, LeafSumsAsk, PublicBoosting
 from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
@@ -75,7 +75,7 @@ class Watched:
         plan, total = public.plan, 0.0
         for ask, reply in channel.shown:
             if isinstance(ask, FirstFactsAsk):
-                exact = [np.concatenate(other._counted(public)) for other in self.others]
+                exact = [np.concatenate(other._boosted._counted(public)) for other in self.others]
                 cut = plan.n_base
                 for part, noise in (
                     (slice(0, cut), plan.base_noise),
@@ -84,8 +84,12 @@ class Watched:
                     held = (reply.counters[part], exact[0][part], exact[1][part])
                     total += log_odds(noise, *held)
             elif isinstance(ask, LeafSumsAsk):
-                scored = [other._scored(public, ask.so_far).sums().ravel() for other in self.others]
-                total += log_odds(plan.tree_noise(1), reply.counters, *scored)
+                scored = [
+                    other._boosted._scored(public, ask.so_far).sums().ravel()
+                    for other in self.others
+                ]
+                noise = plan.batch_noise(public.batches[len(ask.so_far.values)])
+                total += log_odds(noise, reply.counters, *scored)
         return total
 
 
@@ -181,11 +185,13 @@ def test_noise_that_is_used_twice_is_caught(monkeypatch):
             asked, channel = settings(trial, 1, NO_DELTA, n_passes=6), Alone(watched.party)
             private_boosting.train(channel, asked)
             public = PublicBoosting.of(SCHEMA, asked, 1)
-            shown = [pair for pair in channel.shown if isinstance(pair[0], LeafSumsAsk)]
+            shown = [pair for pair in channel.shown if isinstance(pair[0], LeafSumsAsk)][1:]
             told = np.diff([reply.counters for _, reply in shown], axis=0)
             fits = []
             for other in watched.others:
-                exact = [other._scored(public, ask.so_far).sums().ravel() for ask, _ in shown]
+                exact = [
+                    other._boosted._scored(public, ask.so_far).sums().ravel() for ask, _ in shown
+                ]
                 fits.append(np.array_equal(told, np.diff(exact, axis=0)))
             found[trial] = float(fits[1]) - float(fits[0])
         return found

@@ -11,7 +11,7 @@ from spinney.protocols.settings import as_text
 from spinney.protocols.spec import Spec
 from spinney.tables.schema import Schema
 
-MethodName = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
+MethodName = Literal["auto", "distilled", "histograms", "save_budget", "propose", "noisy_max"]
 
 
 class PrivateTreeClassifier(PredictsClasses, PrivateRowsEstimator):
