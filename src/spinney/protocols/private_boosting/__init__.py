@@ -19,11 +19,11 @@ neither paper's accounting is used.
 **Who learns what.** Everyone learns, summed over parties and with noise: the rows of each class, or
 the sum of targets and the number of rows; the rows in 1,024 equal cells of every number's range;
 the class counts, or the sums of gradients and curvatures in the leaves of every tree, and what
-follows from them: the model. Without secure sums the coordinator sees each party's numbers with that party's own whole
-noise. It sees each party's schema, that it joins, and its claims. **Who never learns what.** No
-exact number about rows leaves a party: no count, class, missing value, category or edge. How many
-rounds and trees there are follows from the settings, never from rows. A share of noise leaves its
-party only under a mask.
+follows from them: the model. Without secure sums the coordinator sees each party's numbers with
+that party's own whole noise. It sees each party's schema, that it joins, and its claims. **Who
+never learns what.** No exact number about rows leaves a party: no count, class, missing value,
+category or edge. How many rounds and trees there are follows from the settings, never from rows. A
+share of noise leaves its party only under a mask.
 
 **Rounds and bytes.** Schemas 1, joining 1, first facts 1, one for each batch of trees, claims 1;
 by default at most 40. A reply has 8 bytes for each of trees x 2^depth x sums, where a leaf has two
