@@ -318,7 +318,7 @@ def private_jobs():
         private_boosting,
         private_boosting.Settings(privacy=PAID, task="classification", n_passes=1, max_depth=1),
     )
-    for method in ("histograms", "save_budget", "propose", "noisy_max"):
+    for method in ("distilled", "histograms", "save_budget", "propose", "noisy_max"):
         yield private_tree, private_tree.Settings(privacy=PAID, method=method, max_depth=2)
 
 

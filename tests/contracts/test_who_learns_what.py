@@ -117,6 +117,7 @@ WHO_LEARNS_WHAT = {  # the words by which a protocol's docstring tells of each q
     "SidesAsk": ("private_tree", "noisy counts of both sides of those cuts"),
     "TrustedCellsAsk": ("private_tree", "exact histograms of every open node"),
     "TreeLeavesAsk": ("private_tree", "the noisy class counts of its leaves"),
+    "DistilledLeavesAsk": ("private_tree", "the noisy class counts of its leaves"),
     "DepthAsk": ("genetic_tree", "only sums over the active parties of depths, votes and scores"),
     "StructureAsk": ("genetic_tree", "each active party's structure"),
     "VotesAsk": ("genetic_tree", "only sums over the active parties of depths, votes and scores"),

@@ -45,6 +45,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "extra_trees local": {"label_privacy": '"local"', "epsilon": 2},
     "extra_trees bloom": {"label_privacy": '"local"', "label_scheme": '"bloom"'},
     "extra_trees laplace": {"label_privacy": '"laplace"', "epsilon": 2},
+    "private_tree distilled": _TREE | {"method": '"distilled"'},
     "private_tree histograms": _TREE | {"method": '"histograms"'},
     "private_tree save_budget": _TREE | {"method": '"save_budget"'},
     "private_tree propose": _TREE | {"method": '"propose"'},

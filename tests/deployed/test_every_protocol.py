@@ -38,6 +38,7 @@ NOISY = {
     "horizontal_forest": {"epsilon": 4},
     "horizontal_forest masked": {"epsilon": 4, "secure_sum": "true"},
     "horizontal_forest perturbed": {"epsilon": 4, "mechanism": '"perturbed_input"'},
+    "private_tree distilled": _TREE | {"method": '"distilled"'},
     "private_tree histograms": _TREE | {"method": '"histograms"'},
     "private_tree save_budget": _TREE | {"method": '"save_budget"'},
     "private_tree propose": _TREE | {"method": '"propose"'},
@@ -58,6 +59,7 @@ NOISY = {
 QUICK = (
     "horizontal_forest masked",
     "private_tree propose",
+    "private_tree distilled",
     "private_forest",
     "genetic_tree private masked",
 )

@@ -68,7 +68,7 @@ def test_an_epsilon_that_does_not_hold_against_the_coordinator_is_refused(tmp_pa
     settings = {"n_estimators": None, "n_rows": 500, "epsilon": 1.0}
     asked = agreed_job(tmp_path, job, method=f'"{method}"', **settings)
     limit = msgspec.convert({rule: 1.0}, Policy)
-    words = rf"{TRUSTING[method]} .*name method='propose' \(rule 'trust_coordinator'\)"
+    words = rf"{TRUSTING[method]} .*name method='distilled' \(rule 'trust_coordinator'\)"
     with pytest.raises(PolicyError, match=words):
         check_policy("north", limit, asked, ASKER)
     check_policy("north", msgspec.structs.replace(limit, trust_coordinator=True), asked, ASKER)

@@ -12,7 +12,13 @@ from spinney.jobs.registry import SPECS
 from spinney.protocols.verified.channel import VerifiedSums
 from spinney.typing import silent
 
-QUIETLY = ("private_tree histograms", "private_forest", "private_boosting", "extra_trees laplace")
+QUIETLY = (
+    "private_tree distilled",
+    "private_tree histograms",
+    "private_forest",
+    "private_boosting",
+    "extra_trees laplace",
+)
 CASES = {**EXACT, **{case: NOISY[case] for case in QUIETLY}}
 
 

@@ -42,6 +42,7 @@ PRIVATE: dict[str, dict[str, Any]] = {  # a protocol, and its settings
     "horizontal_forest": _FOREST,
     "horizontal_forest masked": _FOREST | {"secure_sum": "true"},
     "horizontal_forest perturbed": _FOREST | {"mechanism": '"perturbed_input"'},
+    "private_tree distilled": _TREE | {"method": '"distilled"'},
     "private_tree histograms": _TREE | {"method": '"histograms"', "secure_sum": "false"},
     "private_tree save_budget": _TREE | {"method": '"save_budget"'},
     "private_tree propose": _TREE | {"method": '"propose"'},

@@ -14,15 +14,27 @@ import numpy as np
 import pytest
 
 from spinney.privacy import samplers
+from spinney.privacy.accounting import JobTerms
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace, Shares
-from spinney.protocols import private_boosting
-from spinney.protocols.private_boosting.messages import FirstFactsAsk, LeafSumsAsk, PublicBoosting
+from spinney.privacy.scopes import Budget
+from spinney.protocols import private_boosting, private_tree
+from spinney.protocols.accounts.budget import noise_of
+from spinney.protocols.noisy_boosting import distilling
+from spinney.protocols.noisy_boosting.budget import BoostingPlan
+from spinney.protocols.noisy_boosting.messages import (
+    DistilledLeavesAsk,
+    FirstFactsAsk,
+    LeafSumsAsk,
+    PublicBoosting,
+)
+from spinney.protocols.private_tree.settings import boosting_of
 from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
 from spinney.trees.bounded_gradients import SCALE, TwoClasses
+from spinney.trees.leaf_counts import NumberedLeaves
 from statistical.audit import audit  # type: ignore[import-not-found]
 from statistical.private_evidence import Alone  # type: ignore[import-not-found]
 
@@ -65,17 +77,19 @@ class Watched:
     """A party whose transcripts are weighed."""
 
     def __init__(self, table):
-        self.party = private_boosting.Party(table, n_jobs=1, ledger=Ledger.in_memory())
+        self.party: Any = private_boosting.Party(table, n_jobs=1, ledger=Ledger.in_memory())
         self.others = [private_boosting.Party(t, n_jobs=1, ledger=None) for t in BOTH]
 
     def evidence(self, asked):
         channel = Alone(self.party)
         private_boosting.train(channel, asked)
-        public = PublicBoosting.of(SCHEMA, asked, 1)
+        return self.weighed(channel.shown, PublicBoosting.of(SCHEMA, asked, 1))
+
+    def weighed(self, shown, public):
         plan, total = public.plan, 0.0
-        for ask, reply in channel.shown:
+        for ask, reply in shown:
             if isinstance(ask, FirstFactsAsk):
-                exact = [np.concatenate(other._counted(public)) for other in self.others]
+                exact = [np.concatenate(other._boosted._counted(public)) for other in self.others]
                 cut = plan.n_base
                 for part, noise in (
                     (slice(0, cut), plan.base_noise),
@@ -84,14 +98,54 @@ class Watched:
                     held = (reply.counters[part], exact[0][part], exact[1][part])
                     total += log_odds(noise, *held)
             elif isinstance(ask, LeafSumsAsk):
-                scored = [other._scored(public, ask.so_far).sums().ravel() for other in self.others]
-                total += log_odds(plan.tree_noise(1), reply.counters, *scored)
+                scored = [
+                    other._boosted._scored(public, ask.so_far).sums().ravel()
+                    for other in self.others
+                ]
+                noise = plan.batch_noise(public.batches[len(ask.so_far.values)])
+                total += log_odds(noise, reply.counters, *scored)
         return total
 
 
-def audited(epsilon, delta, n_trials, **changes):
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch):
+    """Distil from few drawn rows; how many there are tells nothing of anybody's."""
+    monkeypatch.setattr(distilling, "_DRAWN_ROWS", 200)
+
+
+class WatchedTree(Watched):
+    """A party whose transcripts of distilled trees are weighed, to the counts of their leaves."""
+
+    def __init__(self, table):
+        super().__init__(table)
+        self.party = private_tree.Party(table, n_jobs=1, ledger=Ledger.in_memory())
+
+    def evidence(self, asked):
+        tree = private_tree.Settings(
+            privacy=asked.privacy,
+            method="distilled",
+            max_depth=2,
+            min_samples_leaf=1,
+            n_rows=100,  # so few that classes are counted once, and nothing more
+        )
+        channel = Alone(self.party)
+        private_tree.train(channel, tree)
+        public = PublicBoosting.of(SCHEMA, boosting_of(tree), 1)
+        total = self.weighed(channel.shown, public)
+        for ask, reply in channel.shown:
+            if isinstance(ask, DistilledLeavesAsk):
+                leaves = NumberedLeaves(1, ask.levels, public.binning(ask.so_far.facts))
+                exact = [
+                    leaves.counts(other._rows.batches(leaves.binning), 2).ravel()
+                    for other in self.others
+                ]
+                total += log_odds(public.plan.leaf_noise, reply.counters, *exact)
+        return total
+
+
+def audited(epsilon, delta, n_trials, watching=Watched, **changes):
     def run(table, n):
-        watched = Watched(table)
+        watched = watching(table)
         return np.array(
             [watched.evidence(settings(trial, epsilon, delta, **changes)) for trial in range(n)]
         )
@@ -103,6 +157,18 @@ def audited(epsilon, delta, n_trials, **changes):
 @pytest.mark.parametrize("delta", [NO_DELTA, MILLIONTH])
 def test_a_whole_model_keeps_its_promise(delta):
     assert not audited(1, delta, 50).refutes(1.0)
+
+
+def test_a_whole_distilled_tree_keeps_its_promise():
+    assert not audited(1, NO_DELTA, 50, WatchedTree).refutes(1.0)
+
+
+@pytest.mark.slow  # thousands of whole trees: minutes each
+@pytest.mark.parametrize("delta", [NO_DELTA, MILLIONTH])
+def test_a_whole_distilled_tree_keeps_its_promise_over_many_runs(delta):
+    found = audited(3, delta, 2000, WatchedTree)
+    assert not found.refutes(3)
+    assert found.epsilon > 0.3  # the audit sees the record
 
 
 @pytest.mark.slow  # thousands of whole models: half a minute each
@@ -150,6 +216,20 @@ def test_a_curvature_that_is_counted_free_where_it_is_not_is_caught():
     assert not one_release(noise, right, 20_000).refutes(3.0)
 
 
+def test_leaves_that_are_counted_as_if_boosting_were_free_are_caught(monkeypatch):
+    """Boosting and leaves each spend what only both together may."""
+
+    def whole(self, part, moved, times=1):
+        return noise_of(self.privacy, 1, Fraction(1), moved.absolute * times, moved.squared * times)
+
+    def generous(self, data):
+        return JobTerms(self.privacy.job, data, 1, 1, (Budget.pure(1000),))
+
+    monkeypatch.setattr(BoostingPlan, "_noise", whole)
+    monkeypatch.setattr(BoostingPlan, "terms", generous)
+    assert audited(1, NO_DELTA, 200, WatchedTree).refutes(1.0)
+
+
 def test_a_missing_share_is_caught():
     """Three honest shares are the whole noise; one alone is not."""
     noise = DiscreteLaplace(Fraction(1), Fraction(1), shares=Shares(5, 3))
@@ -181,11 +261,13 @@ def test_noise_that_is_used_twice_is_caught(monkeypatch):
             asked, channel = settings(trial, 1, NO_DELTA, n_passes=6), Alone(watched.party)
             private_boosting.train(channel, asked)
             public = PublicBoosting.of(SCHEMA, asked, 1)
-            shown = [pair for pair in channel.shown if isinstance(pair[0], LeafSumsAsk)]
+            shown = [pair for pair in channel.shown if isinstance(pair[0], LeafSumsAsk)][1:]
             told = np.diff([reply.counters for _, reply in shown], axis=0)
             fits = []
             for other in watched.others:
-                exact = [other._scored(public, ask.so_far).sums().ravel() for ask, _ in shown]
+                exact = [
+                    other._boosted._scored(public, ask.so_far).sums().ravel() for ask, _ in shown
+                ]
                 fits.append(np.array_equal(told, np.diff(exact, axis=0)))
             found[trial] = float(fits[1]) - float(fits[0])
         return found

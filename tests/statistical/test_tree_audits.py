@@ -30,7 +30,7 @@ SCHEMA = Schema(
     Label("ill", "class", ("no", "yes")),
 )
 CANARY = (0.999, 0.999)  # alone in its corner, and the only one that is ill there
-METHODS: tuple[Method, ...] = ("histograms", "save_budget", "propose", "noisy_max")
+METHODS: tuple[Method, ...] = ("distilled", "histograms", "save_budget", "propose", "noisy_max")
 
 
 def rows(*, with_canary):

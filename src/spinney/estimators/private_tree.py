@@ -11,15 +11,16 @@ from spinney.protocols.settings import as_text
 from spinney.protocols.spec import Spec
 from spinney.tables.schema import Schema
 
-MethodName = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
+MethodName = Literal["auto", "distilled", "histograms", "save_budget", "propose", "noisy_max"]
 
 
 class PrivateTreeClassifier(PredictsClasses, PrivateRowsEstimator):
     """A differentially private decision tree over parties that hold different rows (S3).
 
     One tree that people can read: `export_text` and `export_svg` show every split with its noisy
-    gain, and every leaf's probability with the bounds that the noise leaves. Columns are cut into
-    equal parts of their public ranges, categories one against the rest; missing values go right.
+    gain, and every leaf's probability with the bounds that the noise leaves. A distilled tree cuts
+    numbers where rows are, by noisy histograms, and categories into two sets. The other methods cut
+    equal parts of public ranges, categories one against the rest; missing values go right.
 
     Parameters
     ----------
@@ -28,9 +29,11 @@ class PrivateTreeClassifier(PredictsClasses, PrivateRowsEstimator):
         added or removed. `ledger_` shows that it was spent.
     delta
         The chance with which epsilon may not hold for a record: noise is Gaussian, and smaller.
-        None: epsilon is pure. With "histograms" and "save_budget" only.
+        None: epsilon is pure. With "distilled", "histograms" and "save_budget" only.
     method
-        How splits are found. "histograms": noisy histograms of all columns (S3's Algorithm 5).
+        How splits are found. "distilled": many small trees are boosted from noisy sums, as
+        `PrivateBoostingClassifier` does, one tree imitates them, and its leaves are counted.
+        "histograms": noisy histograms of all columns (S3's Algorithm 5).
         "save_budget": bounds first, then histograms of some columns; the budget saved goes to lower
         levels (Algorithm 6, with corrected accounting). "propose": every party proposes a cut from
         its own rows, and the proposals are counted. "noisy_max": one noisy maximum over all cuts,
@@ -45,9 +48,10 @@ class PrivateTreeClassifier(PredictsClasses, PrivateRowsEstimator):
     min_samples_leaf
         A node is not split if it has fewer rows by noisy counts.
     n_bins
-        The number of equal parts into which a node cuts the range that its path leaves open.
+        The number of equal parts into which a node cuts the range that its path leaves open; not
+        with "distilled".
     leaf_share
-        The share of the budget for counting the leaves.
+        The share of the budget for counting the leaves; with "distilled", at most a fifth.
     bounds_share
         The share of a node's budget for bounds, with "save_budget".
     shrinkage

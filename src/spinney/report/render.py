@@ -15,6 +15,7 @@ from spinney.report.facts import Holder, ReportFacts
 from spinney.report.privacy import in_words, say_once
 from spinney.report.verdicts import (
     NOT_COMPARED,
+    distilled,
     lost_parties,
     measured_in_words,
     noise_in_words,
@@ -51,10 +52,14 @@ def as_text(report: ReportFacts) -> str:
     found = verdict(report)
     if found != NOT_COMPARED or not report.ended:
         _print_under(console, "worth it?", found)
-    if size := report.settings.get("size"):
-        _print_under(console, "size", f"{size}.")
-    if apart := not_pooled(report):
-        _print_under(console, "not pooled", apart)
+    size_told = report.settings.get("size")
+    for name, told in (
+        ("size", f"{size_told}." if size_told else ""),
+        ("distilled", distilled(report)),
+        ("not pooled", not_pooled(report)),
+    ):
+        if told:
+            _print_under(console, name, told)
     console.print(_disclosed(report))
     _print_course(report, console)
     _print_privacy(report, console)

@@ -229,6 +229,18 @@ def not_pooled(report: ReportFacts) -> str:
     )
 
 
+def distilled(report: ReportFacts) -> str:
+    """Say what it means that a tree was distilled; empty if it was not."""
+    if report.settings.get("method") != "distilled":
+        return ""
+    return (
+        "The tree was distilled: many small trees were boosted from sums with noise, and this one "
+        "imitates them on rows that were drawn from noisy shares of each column. So its cuts say "
+        "what the boosted trees learnt, column by column. What its leaves say was counted in the "
+        "parties' own rows, with noise."
+    )
+
+
 def retries(report: ReportFacts) -> str:
     """Return how often the job was retried."""
     if report.attempts == 1:

@@ -8,12 +8,15 @@ loss           a row adds                            absolute, sum    squares, s
 two classes    S g, S c h                            S                S**2
 more classes   S g of each class, S / 2              5/2 S            9/4 S**2
 squared error  S g / b, S / 3                        4/3 S            10/9 S**2
+class counts   1 to its class                        1                1
 =============  ====================================  ===============  ================
 
 Two classes: g = p - y and h = p (1 - p), so |g| + h <= 1 - (1 - |g|)**2 <= 1: with c = 1 the
 curvature is free in the sum of absolute values. With c = 3, g**2 + 9 h**2 <= 1, so it is free in
 the sum of squares. More classes: the |g| add up to 2 (1 - p_y) <= 2, their squares to at most 2.
-Squared error: g is clipped to b. Every number is rounded towards zero, which only lowers the sums.
+Squared error: g is clipped to b. Class counts: before the first tree all rows have the same scores,
+so that gradients follow from counts, which a record moves less. Every number is rounded towards
+zero, which only lowers the sums.
 `tests/unit/trees/test_bounded_gradients.py` tries all of this on neighbouring tables.
 """
 
@@ -26,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.trees.posterior import Prior
-from spinney.typing import Floats, Integers
+from spinney.typing import Bools, Floats, Integers
 
 SCALE = 1 << 12
 VALUE_BITS = 24  # leaf values are whole numbers of 2**-24
@@ -47,6 +50,7 @@ class BoundedLoss(ABC):
 
     link: ClassVar[str]
     prior: ClassVar[Prior]
+    scale: ClassVar[int] = SCALE  # what a whole row adds, at most
 
     @property
     @abstractmethod
@@ -88,7 +92,7 @@ class BoundedLoss(ABC):
     @abstractmethod
     def read(
         self, sums: Floats, variance: float, base_sums: Integers
-    ) -> tuple[Floats, Floats, float]:
+    ) -> tuple[Floats, Floats, Floats | float]:
         """Return gradients, curvatures (n_outputs, n_leaves) and the variance of a gradient.
 
         Given are noisy sums, (n_sums, n_leaves), the variance of each, and the noisy sums behind
@@ -139,7 +143,7 @@ class TwoClasses(BoundedLoss):
 
     def read(
         self, sums: Floats, variance: float, base_sums: Integers
-    ) -> tuple[Floats, Floats, float]:
+    ) -> tuple[Floats, Floats, Floats | float]:
         """Return gradients and curvatures."""
         del base_sums
         return sums[:1] / SCALE, sums[1:] / (SCALE * self.weight), variance / SCALE**2
@@ -193,13 +197,50 @@ class ManyClasses(BoundedLoss):
 
     def read(
         self, sums: Floats, variance: float, base_sums: Integers
-    ) -> tuple[Floats, Floats, float]:
+    ) -> tuple[Floats, Floats, Floats | float]:
         """Return gradients, and curvatures as if every row had the classes' shares of all rows."""
         rows = sums[-1:] / (SCALE // 2)
         deviation = np.sqrt(variance) / SCALE
         held = np.maximum(base_sums, 1.0 + deviation)
         share = (held / held.sum())[:, None]
         return sums[:-1] / SCALE, rows * share * (1.0 - share), variance / SCALE**2
+
+
+class ClassCounts(ManyClasses):
+    """The log loss before the first tree, from class counts: all rows have the first scores."""
+
+    scale = 1
+    moved = Moved(Fraction(1), Fraction(1))
+
+    @property
+    def n_outputs(self) -> int:
+        """How many scores a row has."""
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    @property
+    def n_sums(self) -> int:
+        """How many numbers a leaf has."""
+        return self.n_classes
+
+    def added(self, scores: Floats, target: NDArray[Any]) -> Integers:
+        """Return 1 for a row's class."""
+        del scores
+        is_class: Bools = np.arange(self.n_classes)[:, None] == target
+        return is_class.astype(np.int64)
+
+    def read(
+        self, sums: Floats, variance: float, base_sums: Integers
+    ) -> tuple[Floats, Floats, Floats | float]:
+        """Return gradients and curvatures at the classes' shares of all rows.
+
+        A gradient is the share of its class times all rows, minus the rows of its class.
+        """
+        held = np.maximum(base_sums, 1.0 + np.sqrt(variance))
+        share = (held / held.sum())[:, None]
+        rows = sums.sum(axis=0, keepdims=True)
+        spread = variance * (self.n_classes * share**2 + 1.0 - 2.0 * share)
+        first = 1 if self.n_classes == 2 else 0  # of two classes, the second has the score
+        return (share * rows - sums)[first:], (rows * share * (1.0 - share))[first:], spread[first:]
 
 
 @dataclass(frozen=True)
@@ -232,7 +273,7 @@ class ClippedSquares(BoundedLoss):
 
     def read(
         self, sums: Floats, variance: float, base_sums: Integers
-    ) -> tuple[Floats, Floats, float]:
+    ) -> tuple[Floats, Floats, Floats | float]:
         """Return gradients and numbers of rows."""
         del base_sums
         unit = _CLIP / SCALE

@@ -48,7 +48,7 @@ class Steps:
 
 
 def steps_of(
-    gradient: Floats, curvature: Floats, variance: float, depth: int, prior: Prior
+    gradient: Floats, curvature: Floats, variance: Floats | float, depth: int, prior: Prior
 ) -> Steps:
     """Return the steps of complete trees.
 
@@ -57,7 +57,7 @@ def steps_of(
     gradient, curvature
         (n_outputs, n_trees * 2**depth) sums of leaves, with noise.
     variance
-        Of the noise in one leaf's gradient.
+        Of the noise in one leaf's gradient, for all outputs or (n_outputs, 1).
     depth, prior
         The trees' depth, and what is assumed.
     """

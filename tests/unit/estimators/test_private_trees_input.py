@@ -63,14 +63,20 @@ def test_the_number_of_rows_is_read_only_where_it_decides_something():
     assert tree.report_.settings["n_rows"] is None  # it would be an exact count in the report
 
 
-def test_auto_says_what_it_chose_and_why():
+def test_auto_says_what_it_chose_and_why(tmp_path):
     X, y = table()
     tree = declared(PrivateTreeClassifier, 2.0).fit(X, y, party=deal_rows(y, 3, random_state=0))
-    assert tree.method_ == "histograms"
+    assert tree.method_ == "distilled"
     assert tree.choice_.startswith("240 rows, 2 columns, 3 parties, epsilon=2:")
     assert "trusts nobody" in tree.choice_
-    assert tree.report_.settings["method"] == "histograms"
+    assert tree.report_.settings["method"] == "distilled"
     assert tree.get_params()["method"] == "auto"
+    tree.report_.to_html(tmp_path / "page.html", tree.model_)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for told in (str(tree.report_), page):
+        assert "The tree was distilled: many small trees were boosted" in " ".join(told.split())
+    named = declared(PrivateTreeClassifier, 2.0, method="histograms").fit(X, y)
+    assert "distilled" not in str(named.report_)
 
 
 # --- bad input -----------------------------------------------------------------------------------
@@ -87,7 +93,7 @@ def test_an_epsilon_that_is_none_is_refused(kind, epsilon):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"method": "magic"}, "method must be 'auto' or 'histograms'"),
+        ({"method": "magic"}, "method must be 'auto' or 'distilled' or 'histograms'"),
         ({"max_depth": 99}, "max_depth must be a whole number between 1 and 24"),
         ({"leaf_share": 1.0}, "leaf_share must be above 0 and below 1"),
         ({"bounds_share": 0}, "bounds_share must be a positive finite number"),

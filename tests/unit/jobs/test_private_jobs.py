@@ -61,7 +61,7 @@ def test_a_private_job_file_runs_and_is_held_against_models_without_noise(place,
 def test_auto_is_what_a_job_file_gets_if_it_says_how_many_rows(place):
     place.write(JOB.format(protocol="private_tree", more="n_rows = 120\n"))
     assert place.run("simulate", "job.toml").exit_code == 0
-    assert load_report("runs/visits").settings["method"] == "histograms"
+    assert load_report("runs/visits").settings["method"] == "distilled"
     place.write(JOB.format(protocol="private_tree", more=""))
     code, line = place.refused("simulate", "job.toml", "--out", "elsewhere")
     assert code == 10

@@ -7,6 +7,7 @@ import pytest
 
 from spinney.trees.bounded_gradients import (
     SCALE,
+    ClassCounts,
     ClippedSquares,
     ManyClasses,
     TwoClasses,
@@ -99,3 +100,23 @@ def test_a_row_adds_the_same_wherever_it_stands(loss):
     for first in (1, 3, 8, 250, 502):
         part = np.ascontiguousarray(scores[:, first:])
         assert np.array_equal(whole[:, first:], loss.added(part, target[first:]))
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_class_counts_move_by_one_and_tell_the_gradients_of_the_first_scores(n_classes):
+    counting, random = ClassCounts(n_classes), np.random.RandomState(0)
+    target = np.concatenate([np.arange(n_classes), random.randint(0, n_classes, 500)])
+    leaf = np.arange(target.size) % LEAVES
+    boosted = TwoClasses(1) if n_classes == 2 else ManyClasses(n_classes)
+    base = counting.base_sums(target)
+    scores = np.repeat(boosted.base(base, 0.0)[:, None], target.size, axis=1)
+    for change in changes(counting, scores, target):
+        require_within(counting.moved, change)
+    found = []
+    for loss in (counting, boosted):
+        sums = leaf_sums(loss.added(scores, target), leaf, LEAVES).astype(float)
+        found.append(loss.read(sums, 0.0, base))
+    assert np.allclose(found[0][0], found[1][0], atol=0.1)  # but for rounding towards zero
+    assert np.allclose(found[0][1], found[1][1], atol=0.1)
+    *_, spread = counting.read(sums[: counting.n_sums], 2.0, base)
+    assert np.all(np.asarray(spread) <= 2.0 * n_classes)

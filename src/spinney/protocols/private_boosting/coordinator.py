@@ -1,34 +1,27 @@
-"""The coordinator's side of private boosting: it turns noisy sums into leaf values."""
+"""The coordinator's side of private boosting: it lays out the boosted trees as a model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from spinney.errors import ProtocolError
 from spinney.protocols.accounts.account import claims_of
-from spinney.protocols.accounts.budget import summed_variance
 from spinney.protocols.model import Boosted, ForestModel
-from spinney.protocols.private_boosting.messages import (
-    BoostedSoFar,
-    BoostingJoinAsk,
-    FirstFactsAsk,
-    LeafSumsAsk,
-    PublicBoosting,
-)
-from spinney.protocols.private_boosting.settings import NAME, Settings
+from spinney.protocols.noisy_boosting.coordinator import Boosting, GrownBatch, boost
+from spinney.protocols.noisy_boosting.messages import PublicBoosting
+from spinney.protocols.noisy_boosting.settings import Settings
+from spinney.protocols.private_boosting.messages import BoostingJoinAsk
+from spinney.protocols.private_boosting.settings import NAME
 from spinney.protocols.rows.facts import target_range
 from spinney.protocols.rows.setup import agree_on_schema
 from spinney.protocols.training import Phases, Training
 from spinney.transport.channel import Channel
-from spinney.trees.binning import Binning
 from spinney.trees.bounded_gradients import VALUE_BITS
 from spinney.trees.drawn_trees import DrawnTrees
 from spinney.trees.forest import Forest
 from spinney.trees.layout import LeafValues, forest_of_leaves, join_forests
 from spinney.trees.leaf_counts import NodeNoise
-from spinney.trees.posterior import Steps, steps_of
-from spinney.typing import Floats, Integers, Progress, silent
+from spinney.typing import Floats, Progress, silent
 
 
 def train(
@@ -44,23 +37,9 @@ def train(
         schema = agree_on_schema(channel)
         public = PublicBoosting.of(schema, settings, n_parties)  # raises before a party is asked
         channel.ask(BoostingJoinAsk(settings, schema.digest(), n_parties))
-    with phases.phase("binning"):
-        progress("binning", 0, 0)
-        facts = channel.sum(FirstFactsAsk(settings, schema.digest(), n_parties)).counters
-        if facts.size != public.plan.n_base + public.plan.n_edge_cells:
-            raise ProtocolError("A party's first facts do not have the numbers asked for.")
-        binning = public.binning(facts)
-    so_far = BoostedSoFar(settings, schema.digest(), n_parties, facts, ())
-    finished = []
-    with phases.phase("growing"):
-        for number in range(public.choice.n_batches):
-            progress("growing", number, public.choice.n_batches)
-            reply = channel.sum(LeafSumsAsk(so_far))
-            grown = _grown(public, facts, reply.counters, number)
-            so_far = replace(so_far, values=(*so_far.values, grown.value))
-            finished.append(_laid_out(public, public.trees(binning, number), binning, grown))
+    boosting = boost(channel, public, settings, phases, progress)
     return Training(
-        _model(public, facts, binning, finished),
+        _model(boosting),
         channel.parties,
         tuple(channel.rounds),
         phases.seconds,
@@ -71,37 +50,13 @@ def train(
     )
 
 
-@dataclass(frozen=True)
-class _Grown:
-    """A batch of trees after its sums are known."""
-
-    steps: Steps
-    curvature: Floats  # (n_outputs, n_leaves) with noise
-    value: Integers  # (n_outputs, n_leaves) what parties add to scores
-
-
-def _grown(public: PublicBoosting, facts: Integers, counters: Integers, number: int) -> _Grown:
-    """Return what follows from the noisy sums of a batch's leaves."""
-    plan, n_trees = public.plan, len(public.choice.in_batch(number))
-    if counters.size != plan.n_values(n_trees):
-        raise ProtocolError("A party's noisy sums do not match the leaves asked about.")
-    variance = summed_variance(plan.tree_noise(n_trees), plan.n_parties)
-    sums = counters.reshape(plan.loss.n_sums, -1).astype(np.float64)
-    gradient, curvature, spread = plan.loss.read(sums, variance, facts[: plan.n_base])
-    steps = steps_of(gradient, curvature, spread, public.choice.depth, plan.loss.prior)
-    steps = steps.with_one_root()
-    value = np.rint(steps.of_nodes[-1] * public.choice.rate * 2.0**VALUE_BITS).astype(np.int64)
-    return _Grown(steps, curvature, value)
-
-
-def _laid_out(
-    public: PublicBoosting, trees: DrawnTrees, binning: Binning, grown: _Grown
-) -> tuple[Forest, NodeNoise]:
+def _laid_out(boosting: Boosting, grown: GrownBatch) -> tuple[Forest, NodeNoise]:
     """Return a batch's trees with their nodes' values, and how far noise may have moved them.
 
     Of several classes, each has a tree of its own, as boosted models have it: of the same shape.
     """
-    rate, steps, n_outputs = public.choice.rate, grown.steps, len(grown.value)
+    rate, n_outputs = boosting.public.choice.rate, len(grown.value)
+    trees, steps = grown.trees, grown.steps
     inner = [step * rate for step in steps.of_nodes[:-1]]
     values = _by_tree([*inner, grown.value.astype(np.float64) * 2.0**-VALUE_BITS], trees)
     noise = _by_tree([deviation * rate for deviation in steps.deviation], trees)
@@ -112,7 +67,7 @@ def _laid_out(
     copies = trees.repeated(n_outputs)
     leaves = np.zeros((copies.n_trees << copies.depth, 1), np.int64)
     forest = forest_of_leaves(
-        copies.n_trees, copies.levels(), leaves, binning, LeafValues(np.ones(1))
+        copies.n_trees, copies.levels(), leaves, boosting.binning, LeafValues(np.ones(1))
     )
     alone = np.moveaxis(values, 0, 1)[..., None] * np.eye(n_outputs)[None, :, None, :]
     return replace(
@@ -138,25 +93,23 @@ def _gains(values: Floats, weight: Floats) -> Floats:
     return gain
 
 
-def _model(
-    public: PublicBoosting,
-    facts: Integers,
-    binning: Binning,
-    finished: list[tuple[Forest, NodeNoise]],
-) -> ForestModel:
+def _model(boosting: Boosting) -> ForestModel:
     """Return the finished model, whose leaf values are in units of scores, or of the target."""
+    public = boosting.public
     loss, schema = public.plan.loss, public.schema
+    finished = [_laid_out(boosting, grown) for grown in boosting.batches]
     forest = join_forests([forest for forest, _ in finished])
     noise = NodeNoise(
         np.concatenate([held.counts for _, held in finished]),
         np.concatenate([held.gain for _, held in finished]),
     )
-    base, unit = public.base(facts), 1.0
+    base, unit = public.base(boosting.so_far.facts), 1.0
     if not public.plan.n_classes:
         low, high = target_range(schema.label)
         unit = (high - low) / 2.0
         base = low + (base + 1.0) * unit
         forest = replace(forest, value=forest.value * unit)
         noise = replace(noise, counts=noise.counts * unit)
-    boosted = Boosted(loss.link, base, public.choice.batch)
-    return ForestModel(NAME, schema, forest, binning.bin_of_category, noise=noise, boosted=boosted)
+    boosted = Boosted(loss.link, base, public.choice.settings.batch_trees or 1)
+    bins = boosting.binning.bin_of_category
+    return ForestModel(NAME, schema, forest, bins, noise=noise, boosted=boosted)

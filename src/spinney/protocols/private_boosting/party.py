@@ -1,77 +1,18 @@
-"""A party's side of private boosting: it keeps its rows' scores, pays, and adds up gradients."""
+"""A party's side of private boosting: it joins, pays, and adds up what its rows come to."""
 
 from typing import Any
 
-import numpy as np
-
 from spinney.errors import ProtocolError
 from spinney.privacy.ledger import Ledger
-from spinney.privacy.release import Charge, Exact
 from spinney.protocols.accounts.account import ClaimsAsk
-from spinney.protocols.accounts.budget import totals_disclosure
 from spinney.protocols.accounts.private_rows import PrivateRows
-from spinney.protocols.accounts.replies import NoisyReply, ShareReply, noisy_reply
-from spinney.protocols.private_boosting.budget import EDGE_CELLS
-from spinney.protocols.private_boosting.messages import (
-    BoostedSoFar,
-    BoostingJoinAsk,
-    FirstFactsAsk,
-    LeafSumsAsk,
-    PublicBoosting,
-)
-from spinney.protocols.private_boosting.settings import NAME, Settings
+from spinney.protocols.noisy_boosting.messages import FirstFactsAsk, LeafSumsAsk
+from spinney.protocols.noisy_boosting.party import BoostedRows
+from spinney.protocols.private_boosting.messages import BoostingJoinAsk
+from spinney.protocols.private_boosting.settings import NAME
 from spinney.protocols.rows.setup import SchemaAsk, SchemaReply
 from spinney.tables.table import Table
 from spinney.transport.channel import Ask
-from spinney.trees.binning import Binning
-from spinney.trees.bounded_gradients import VALUE_BITS, leaf_sums
-from spinney.trees.noisy_edges import cell_counts
-from spinney.typing import Integers
-
-
-class _Scores:
-    """The rows' scores after some batches; a cache that can be made anew from any question."""
-
-    def __init__(self, rows: PrivateRows, public: PublicBoosting, facts: Integers) -> None:
-        self.facts = facts
-        self.binning: Binning = public.binning(facts)
-        table = rows.table(self.binning)
-        self.codes, self.target = table.by_column(), table.target
-        base = public.base(facts)
-        self.of_rows = np.repeat(base[:, None], self.target.size, axis=1)
-        self._public = public
-        self._added: list[Integers] = []
-
-    def is_before(self, so_far: BoostedSoFar) -> bool:
-        """Return whether these scores lead to those of a question."""
-        pairs = zip(self._added, so_far.values, strict=False)
-        return (
-            len(self._added) <= len(so_far.values)
-            and np.array_equal(self.facts, so_far.facts)
-            and all(np.array_equal(held, told) for held, told in pairs)
-        )
-
-    def add(self, so_far: BoostedSoFar) -> None:
-        """Add the values of the batches that are not added yet."""
-        for number in range(len(self._added), len(so_far.values)):
-            value = so_far.values[number]
-            trees = self._public.trees(self.binning, number)
-            n_leaves = 1 << trees.depth
-            for tree in range(trees.n_trees):
-                leaf = trees.leaves(self.codes, tree)
-                of_tree = value[:, tree * n_leaves : (tree + 1) * n_leaves]
-                self.of_rows += of_tree[:, leaf] * 2.0**-VALUE_BITS
-            self._added.append(value)
-
-    def sums(self) -> Integers:
-        """Return the sums of the next batch's leaves, tree by tree."""
-        trees = self._public.trees(self.binning, len(self._added))
-        added = self._public.plan.loss.added(self.of_rows, self.target)
-        found = [
-            leaf_sums(added, trees.leaves(self.codes, tree), 1 << trees.depth)
-            for tree in range(trees.n_trees)
-        ]
-        return np.concatenate(found, axis=1)
 
 
 class Party:
@@ -86,8 +27,7 @@ class Party:
         data: str | None = None,
     ) -> None:
         self._rows = PrivateRows(table, n_jobs=n_jobs, ledger=ledger, data=data)
-        self._public: tuple[tuple[Settings, int], PublicBoosting] | None = None
-        self._scores: _Scores | None = None
+        self._boosted = BoostedRows(self._rows)
 
     def answer(self, ask: Ask[Any]) -> Any:
         """Answer a question."""
@@ -95,73 +35,10 @@ class Party:
             case SchemaAsk():
                 return SchemaReply(self._rows.schema)
             case BoostingJoinAsk():
-                public = self._known(ask.settings, ask.schema_digest, ask.n_parties)
+                public = self._boosted.known(ask.settings, ask.schema_digest, ask.n_parties)
                 return self._rows.join(ask, public.plan, ask.schema_digest)
             case ClaimsAsk():
                 return self._rows.account(ask).claims(ask)
-            case FirstFactsAsk():
-                return self._facts(ask)
-            case LeafSumsAsk():
-                return self._leaves(ask)
+            case FirstFactsAsk() | LeafSumsAsk():
+                return self._boosted.answer(ask)
         raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
-
-    def _known(self, settings: Settings, schema_digest: str, n_parties: int) -> PublicBoosting:
-        self._rows.require_schema(schema_digest)
-        key = (settings, n_parties)
-        if self._public is None or self._public[0] != key:
-            self._public = (key, PublicBoosting.of(self._rows.schema, settings, n_parties))
-        return self._public[1]
-
-    def _facts(self, ask: FirstFactsAsk) -> NoisyReply | ShareReply:
-        public = self._known(ask.settings, ask.schema_digest, ask.n_parties)
-        plan = public.plan
-
-        def draw(charges: tuple[Charge, ...]) -> bytes:
-            base, cells = self._counted(public)
-            found = [plan.base_noise.release(Exact(base), charges[0]).values]
-            if plan.n_numbers:
-                found.append(plan.edge_noise.release(Exact(cells), charges[1]).values)
-            return np.concatenate(found).tobytes()
-
-        told = [totals_disclosure(plan.privacy, plan.n_parties)]
-        account = self._rows.account(ask)
-        account.hold_to_table(plan)
-        data = account.pay(plan, 0, ask, plan.fact_spends(), draw, disclosures=told)
-        return noisy_reply(data, plan.privacy.shares(plan.n_parties))
-
-    def _counted(self, public: PublicBoosting) -> tuple[Integers, Integers]:
-        """Return the sums behind the first scores, and the cells of all numbers."""
-        plan, schema = public.plan, self._rows.schema
-        base = np.zeros(plan.n_base, np.int64)
-        cells = np.zeros((plan.n_numbers, EDGE_CELLS), np.int64)
-        numbers = [i for i, column in enumerate(schema.columns) if column.kind == "number"]
-        for values, target in self._rows.numbers():
-            base += plan.loss.base_sums(target)
-            for place, at in enumerate(numbers if plan.n_numbers else ()):
-                bounds = schema.columns[at].range
-                assert bounds is not None  # the plan requires it
-                cells[place] += cell_counts(values[at], bounds, EDGE_CELLS)
-        return base, cells.ravel()
-
-    def _leaves(self, ask: LeafSumsAsk) -> NoisyReply | ShareReply:
-        so_far = ask.so_far
-        public = self._known(so_far.settings, so_far.schema_digest, so_far.n_parties)
-        so_far.require(public)
-        plan, number = public.plan, len(so_far.values)
-        (spend,) = spends = plan.batch_spends(number)
-
-        def draw(charges: tuple[Charge, ...]) -> bytes:
-            sums = self._scored(public, so_far).sums()
-            return spend.mechanism.release(Exact(sums.ravel()), charges[0]).values.tobytes()
-
-        account = self._rows.account(ask)
-        account.hold_to_table(plan)
-        account.hold_to(plan, f"model of {number} batches", so_far.digest())
-        data = account.pay(plan, 1 + number, ask, spends, draw)
-        return noisy_reply(data, plan.privacy.shares(plan.n_parties))
-
-    def _scored(self, public: PublicBoosting, so_far: BoostedSoFar) -> _Scores:
-        if self._scores is None or not self._scores.is_before(so_far):
-            self._scores = _Scores(self._rows, public, so_far.facts)
-        self._scores.add(so_far)
-        return self._scores

@@ -3,17 +3,15 @@
 from dataclasses import replace
 from typing import Any
 
-from spinney.protocols.private_boosting.budget import EDGE_CELLS, plan_of
+from spinney.protocols.noisy_boosting.budget import plan_of
+from spinney.protocols.noisy_boosting.cost import bound_of
+from spinney.protocols.noisy_boosting.settings import MOST_PASSES, MOST_ROUNDS, Settings
 from spinney.protocols.private_boosting.coordinator import train
 from spinney.protocols.private_boosting.messages import ASKS, SUMMED
 from spinney.protocols.private_boosting.party import Party
 from spinney.protocols.private_boosting.settings import (
-    MOST_DEPTH,
-    MOST_PASSES,
-    MOST_ROUNDS,
     NAME,
     PrivateBoostingJobSettings,
-    Settings,
     settings_of,
 )
 from spinney.protocols.settings import ForestSettings
@@ -21,11 +19,7 @@ from spinney.protocols.spec import Bound, Charges, JobFacts, JobSize, PartySite,
 from spinney.protocols.training import Training
 from spinney.tables.table import Table
 from spinney.transport.channel import Channel
-from spinney.trees.dtypes import MAX_BINS
 from spinney.typing import Progress
-
-_AROUND = 4  # rounds besides batches: schemas, joining, first facts, claims
-_HEAD = 4096  # bytes of a message besides its arrays
 
 
 class PrivateBoostingSpec(Spec[Settings]):
@@ -57,7 +51,7 @@ class PrivateBoostingSpec(Spec[Settings]):
         self, table: Table, settings: Settings, n_parties: int, data: str
     ) -> Charges | None:
         """Return what all releases charge."""
-        plan, _ = plan_of(table.schema, settings, n_parties)
+        plan = plan_of(table.schema, settings, n_parties)
         return Charges(plan.terms(data), plan.planned())
 
     def needs_ranges(self, settings: Settings) -> bool:
@@ -85,17 +79,7 @@ class PrivateBoostingSpec(Spec[Settings]):
 
     def bound(self, settings: Settings, size: JobSize) -> Bound:
         """Return the bound for one batch of trees per round."""
-        n_trees = (settings.n_passes or MOST_PASSES) * size.n_columns
-        batches = min(MOST_ROUNDS, n_trees)
-        if settings.batch_trees is not None:
-            batches = -(-n_trees // settings.batch_trees)
-        sums = size.n_classes + 1 if size.n_classes > 2 else 2
-        leaves = 8 * n_trees * sums << (settings.max_depth or MOST_DEPTH)
-        first = 8 * (size.n_classes + 2 + size.n_columns * EDGE_CELLS)
-        schema = 256 * MAX_BINS * size.n_columns
-        rounds = _AROUND + batches
-        # a sum is told with the next question; a question names the values of all batches so far
-        return Bound(rounds, 2 * (leaves + first) + leaves * batches + schema + rounds * _HEAD)
+        return Bound(*bound_of(settings, size))
 
     def baseline(self, settings: Settings) -> tuple[str, ForestSettings]:
         """Return an ordinary forest."""

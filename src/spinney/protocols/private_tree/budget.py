@@ -90,7 +90,7 @@ class TreePlan:
         if self.privacy.delta is not UNSET and self.settings.method not in GAUSSIAN_METHODS:
             raise SettingError(
                 f"method={self.settings.method!r} chooses by pure noise, which cannot be added to "
-                "a budget with delta. Leave delta out, or use method='histograms' or "
+                "a budget with delta. Leave delta out, or use method='distilled', 'histograms' or "
                 "'save_budget'."
             )
         weakest = self._weakest()

@@ -9,6 +9,9 @@ from spinney.protocols.accounts.account import claims_of
 from spinney.protocols.accounts.budget import summed_variance
 from spinney.protocols.accounts.replies import NoisyReply
 from spinney.protocols.model import ForestModel
+from spinney.protocols.noisy_boosting.coordinator import boost
+from spinney.protocols.noisy_boosting.distilling import distil
+from spinney.protocols.noisy_boosting.messages import PublicBoosting
 from spinney.protocols.private_tree.messages import (
     BoundsAsk,
     CellsAsk,
@@ -20,10 +23,17 @@ from spinney.protocols.private_tree.messages import (
     TreeLeavesAsk,
     TreeSoFar,
     TrustedCellsAsk,
+    plan_of,
 )
-from spinney.protocols.private_tree.settings import NAME, TreeSettings
+from spinney.protocols.private_tree.settings import (
+    NAME,
+    TreeSettings,
+    boosting_of,
+    choose_method,
+)
 from spinney.protocols.rows.setup import agree_on_schema
 from spinney.protocols.training import Phases, Training
+from spinney.tables.schema import Schema
 from spinney.transport.channel import Channel
 from spinney.trees.forest import Forest
 from spinney.trees.leaf_counts import NodeNoise, finish_trees, prune
@@ -204,8 +214,44 @@ def train(
     phases, n_parties = Phases(), len(channel.parties)
     with phases.phase("agreeing"):
         schema = agree_on_schema(channel)
-        public = PublicTree.of(schema, settings, n_parties)  # raises before any party is asked
+        plan_of(schema, settings, n_parties)  # raises before any party is asked
         channel.ask(TreeJoinAsk(settings, schema.digest(), n_parties))
+    choice = choose_method(settings, len(schema.columns), n_parties)
+    grow = _distilled if choice.settings.method == "distilled" else _grown
+    model = grow(channel, schema, settings, phases, progress)
+    return Training(
+        model,
+        channel.parties,
+        tuple(channel.rounds),
+        phases.seconds,
+        {},
+        None,
+        asdict(choice.settings) | {"why": choice.why},
+        claims_of(channel, settings.privacy),
+    )
+
+
+def _distilled(
+    channel: Channel, schema: Schema, given: TreeSettings, phases: Phases, progress: Progress
+) -> ForestModel:
+    """Boost from noisy sums, and distil one tree from it."""
+    n_parties = len(channel.parties)
+    settings = boosting_of(choose_method(given, len(schema.columns), n_parties).settings)
+    assert settings.tree is not None  # it is what is distilled
+    public = PublicBoosting.of(schema, settings, n_parties)
+    boosting = boost(channel, public, settings, phases, progress)
+    with phases.phase("counting"):
+        progress("counting leaves", 0, 0)
+        forest, noise = distil(channel, boosting, settings.tree)
+    return ForestModel(NAME, schema, forest, boosting.binning.bin_of_category, noise=noise)
+
+
+def _grown(
+    channel: Channel, schema: Schema, settings: TreeSettings, phases: Phases, progress: Progress
+) -> ForestModel:
+    """Grow a tree level by level, and count its leaves."""
+    n_parties = len(channel.parties)
+    public = PublicTree.of(schema, settings, n_parties)
     with phases.phase("growing"):
         facts = (settings, schema.digest(), n_parties)
         n_levels, tree = public.plan.n_levels, TreeSoFar(*facts, levels=(), asked=())
@@ -222,16 +268,7 @@ def train(
         progress("counting leaves", 0, 0)
         reply = channel.sum(TreeLeavesAsk(tree))
         forest, noise = _finished(reply, tree.grown(public))
-    return Training(
-        ForestModel(NAME, schema, forest, public.binning.bin_of_category, noise=noise),
-        channel.parties,
-        tuple(channel.rounds),
-        phases.seconds,
-        {},
-        None,
-        asdict(public.settings) | {"why": public.why},
-        claims_of(channel, settings.privacy),
-    )
+    return ForestModel(NAME, schema, forest, public.binning.bin_of_category, noise=noise)
 
 
 def _finished(reply: NoisyReply, grown: Grown) -> tuple[Forest, NodeNoise]:

@@ -12,11 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
-from spinney.protocols.accounts.account import ClaimsAsk, JoinReply
+from spinney.protocols.accounts.account import ClaimsAsk, JoinReply, Plan
 from spinney.protocols.accounts.private_rows import require_classes, require_ranges, require_small
 from spinney.protocols.accounts.replies import NoisyReply, Signed
+from spinney.protocols.noisy_boosting.messages import (
+    DistilledLeavesAsk,
+    FirstFactsAsk,
+    LeafSumsAsk,
+    PublicBoosting,
+)
 from spinney.protocols.private_tree.budget import Asked, NodeBudgets, TreePlan
-from spinney.protocols.private_tree.settings import TreeSettings, choose_method
+from spinney.protocols.private_tree.settings import TreeSettings, boosting_of, choose_method
 from spinney.protocols.rows.facts import public_binning
 from spinney.protocols.rows.setup import SchemaAsk
 from spinney.tables.schema import Schema
@@ -61,6 +67,10 @@ class PublicTree:
         n_classes = require_classes(schema)
         found = choose_method(given, len(schema.columns), n_parties)
         settings = found.settings
+        if settings.method == "distilled":
+            raise ProtocolError(
+                "method='distilled' does not ask about nodes. Nothing was released."
+            )
         binning = public_binning(schema, settings.fine_bins)
         cells = PublicCells(binning.columns, settings.n_bins)
         plan = TreePlan(settings, binning.columns.n_columns, n_classes, n_parties)
@@ -73,6 +83,14 @@ class PublicTree:
             "Lower max_depth or n_bins, or use fewer columns.",
         )
         return cls(settings, found.why, binning, cells, plan)
+
+
+def plan_of(schema: Schema, given: TreeSettings, n_parties: int) -> Plan:
+    """Return what a job costs; raise if its settings cannot be met."""
+    choice = choose_method(given, len(schema.columns), n_parties)
+    if choice.settings.method == "distilled":
+        return PublicBoosting.of(schema, boosting_of(choice.settings), n_parties).plan
+    return PublicTree.of(schema, given, n_parties).plan
 
 
 @message
@@ -283,6 +301,9 @@ class TreeLeavesAsk(AboutTree, Signed, Ask[NoisyReply]):
 
 
 SUMMED: tuple[type[Ask[Any]], ...] = (
+    FirstFactsAsk,
+    LeafSumsAsk,
+    DistilledLeavesAsk,
     CellsAsk,
     BoundsAsk,
     SidesAsk,

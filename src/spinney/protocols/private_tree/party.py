@@ -10,10 +10,16 @@ from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.release import Charge, Exact
 from spinney.privacy.scopes import PARTY_TOTALS, Disclosure, Protection, View
-from spinney.protocols.accounts.account import ClaimsAsk, PartyAccount
+from spinney.protocols.accounts.account import ClaimsAsk, PartyAccount, Plan
 from spinney.protocols.accounts.budget import totals_disclosure
 from spinney.protocols.accounts.private_rows import PrivateRows
 from spinney.protocols.accounts.replies import NoisyReply, ShareReply, noisy_reply
+from spinney.protocols.noisy_boosting.messages import (
+    DistilledLeavesAsk,
+    FirstFactsAsk,
+    LeafSumsAsk,
+)
+from spinney.protocols.noisy_boosting.party import BoostedRows
 from spinney.protocols.private_tree.budget import TreePlan
 from spinney.protocols.private_tree.groups import GroupedNoise
 from spinney.protocols.private_tree.messages import (
@@ -30,7 +36,12 @@ from spinney.protocols.private_tree.messages import (
     TrustedCellsAsk,
     TrustedReply,
 )
-from spinney.protocols.private_tree.settings import NAME, TreeSettings
+from spinney.protocols.private_tree.settings import (
+    NAME,
+    TreeSettings,
+    boosting_of,
+    choose_method,
+)
 from spinney.protocols.rows.setup import SchemaAsk, SchemaReply
 from spinney.tables.table import Table
 from spinney.transport import codec
@@ -102,6 +113,7 @@ class Party:
     ) -> None:
         self._rows = PrivateRows(table, n_jobs=n_jobs, ledger=ledger, data=data)
         self._counts = NodeCounts(self._rows)
+        self._boosted = BoostedRows(self._rows)
         self._public: tuple[tuple[TreeSettings, int], PublicTree] | None = None
 
     def answer(self, ask: Ask[Any]) -> Any:
@@ -110,17 +122,31 @@ class Party:
             case SchemaAsk():
                 return SchemaReply(self._rows.schema)
             case TreeJoinAsk():
-                plan = self._layout(ask.settings, ask.schema_digest, ask.n_parties).plan
-                return self._rows.join(ask, plan, ask.schema_digest)
+                return self._rows.join(ask, self._plan(ask), ask.schema_digest)
             case ClaimsAsk():
                 return self._rows.account(ask).claims(ask)
-            case CellsAsk() | BoundsAsk() | SidesAsk() | TreeLeavesAsk():
-                return self._paid(ask)
             case ProposalsAsk():
                 return self._proposals(ask)
+            case FirstFactsAsk() | LeafSumsAsk() | DistilledLeavesAsk():
+                return self._boosted.answer(ask)
+        return self._about_nodes(ask)
+
+    def _about_nodes(self, ask: Ask[Any]) -> Any:
+        """Answer a question about the nodes of a tree that grows level by level."""
+        match ask:
+            case CellsAsk() | BoundsAsk() | SidesAsk() | TreeLeavesAsk():
+                return self._paid(ask)
             case TrustedCellsAsk():
                 return self._trusted_cells(ask)
         raise ProtocolError(f"A party in {NAME} does not answer {type(ask).__name__}.")
+
+    def _plan(self, ask: TreeJoinAsk) -> Plan:
+        """Return what the job that a question proposes costs."""
+        choice = choose_method(ask.settings, len(self._rows.schema.columns), ask.n_parties)
+        if choice.settings.method == "distilled":
+            boosting = boosting_of(choice.settings)
+            return self._boosted.known(boosting, ask.schema_digest, ask.n_parties).plan
+        return self._layout(ask.settings, ask.schema_digest, ask.n_parties).plan
 
     def _layout(self, settings: TreeSettings, schema_digest: str, n_parties: int) -> PublicTree:
         self._rows.require_schema(schema_digest)

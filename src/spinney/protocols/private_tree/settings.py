@@ -2,12 +2,17 @@
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from hashlib import sha256
 from typing import Final, Literal
 
 from msgspec import UNSET
 
 from spinney.errors import SettingError
+from spinney.protocols.accounts.budget import budget_of
 from spinney.protocols.accounts.settings import job_privacy
+from spinney.protocols.noisy_boosting.settings import Settings as BoostingSettings
+from spinney.protocols.noisy_boosting.settings import TreeShape
 from spinney.protocols.settings import (
     PrivacySettings,
     Task,
@@ -20,11 +25,20 @@ from spinney.protocols.settings import (
 from spinney.protocols.spec import JobFacts, JobSettings
 from spinney.trees.dtypes import MAX_BINS
 
-Method = Literal["auto", "histograms", "save_budget", "propose", "noisy_max"]
-METHODS: Final[tuple[Method, ...]] = ("auto", "histograms", "save_budget", "propose", "noisy_max")
-GAUSSIAN_METHODS: Final = ("histograms", "save_budget")  # all they release is counts with noise
+Method = Literal["auto", "distilled", "histograms", "save_budget", "propose", "noisy_max"]
+METHODS: Final[tuple[Method, ...]] = (
+    "auto",
+    "distilled",
+    "histograms",
+    "save_budget",
+    "propose",
+    "noisy_max",
+)
+GAUSSIAN_METHODS: Final = ("distilled", "histograms", "save_budget")  # only sums with noise
 _MOST_DEPTH: Final = 24
 _SMALL: Final = 0.02  # noise relative to a node's rows
+_FEW_ROWS: Final = 12  # times epsilon for each column, below which nothing can be distilled
+_DISTILLED_LEAVES: Final = Fraction(1, 5)  # the most of the budget that counts a distilled tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +48,7 @@ class TreeSettings:
     Parameters
     ----------
     privacy
-        The budget, and the share of it for leaves; with "auto", the largest share.
+        The budget, and the share of it for leaves; with "distilled", at most a fifth.
     method
         How splits are found; see `private_tree`. "auto": see `choose_method`.
     max_depth
@@ -101,9 +115,10 @@ def choose_method(settings: TreeSettings, n_columns: int, n_parties: int) -> Cho
     """Return the settings of a job with its method and maximum depth.
 
     Everything follows from what is declared. "auto" takes histograms if their noise is small
-    relative to the rows of a deep node, or Gaussian, and otherwise cuts that the parties propose.
-    Neither needs a trusted coordinator: "noisy_max", which does, is taken only by name. Except with
-    "histograms", S3's own method, a tree is no deeper than the declared number of rows supports.
+    relative to the rows of a deep node, and otherwise a distilled tree; cuts that parties propose
+    if the budget is too weak for that. None of them needs a trusted coordinator: "noisy_max", which
+    does, is taken only by name. Except with "histograms", S3's own method, a tree is no deeper than
+    the declared number of rows supports.
     """
     depth = settings.max_depth
     if settings.n_rows is not None:
@@ -118,28 +133,58 @@ def choose_method(settings: TreeSettings, n_columns: int, n_parties: int) -> Cho
             "method='auto' chooses by the number of rows, but n_rows is not given. Declare "
             "n_rows, roughly, or name a method."
         )
-    if settings.privacy.delta is not UNSET:
-        why = "with delta, histograms carry Gaussian noise; method='histograms' trusts nobody."
-        return Choice(replace(settings, method="histograms", max_depth=depth), why)
-    epsilon = float(settings.privacy.amount)
-    level = epsilon * (1.0 - float(fraction_of(settings.privacy.leaf_share, "leaf_share"))) / depth
     rows = settings.n_rows / 2 ** (depth - 1)
-    of_histograms = math.sqrt(2.0 * settings.n_bins) * n_columns / level
-    of_proposals = 2.0 * n_parties * math.log(settings.n_bins * n_columns) / level
+    noise = _cut_noise(settings, depth, n_columns)
     about = (
-        f"{settings.n_rows} rows, {n_columns} columns, {n_parties} parties, epsilon={epsilon:g}: a "
-        f"deep node would hold about {rows:.0f} rows; with histograms noise would move a side of "
-        f"its cuts by {of_histograms:.0f} rows, and parties' proposals would be off by "
-        f"{of_proposals:.0f}"
+        f"{settings.n_rows} rows, {n_columns} columns, {n_parties} parties, "
+        f"epsilon={float(settings.privacy.amount):g}: a deep node would hold about {rows:.0f} "
+        f"rows; with histograms noise would move a side of its cuts by {noise:.0f} rows"
     )
-    if of_histograms <= max(_SMALL * rows, of_proposals):
+    if noise <= _SMALL * rows:
         why = f"{about}. method='histograms' is good enough, and trusts nobody."
         return Choice(replace(settings, method="histograms", max_depth=depth), why)
+    is_pure = settings.privacy.delta is UNSET
+    if is_pure and settings.n_rows * settings.privacy.amount < _FEW_ROWS * n_columns:
+        why = (
+            f"{about}; {n_columns} columns are too many for method='distilled'. method='propose' "
+            "trusts nobody."
+        )
+        return Choice(replace(settings, method="propose", max_depth=depth), why)
     why = (
-        f"{about}. method='propose' is the least noisy that trusts nobody. method='noisy_max' "
-        "would trust the coordinator with exact sums, and must be asked for by name."
+        f"{about}. method='distilled' finds better cuts, and trusts nobody: one tree imitates "
+        "boosted trees that were grown from noisy sums. method='noisy_max' would trust the "
+        "coordinator with exact sums, and must be asked for by name."
     )
-    return Choice(replace(settings, method="propose", max_depth=depth), why)
+    return Choice(replace(settings, method="distilled", max_depth=depth), why)
+
+
+def _cut_noise(settings: TreeSettings, depth: int, n_columns: int) -> float:
+    """Return by how many rows the noise of histograms would move a side of a cut."""
+    kept = float(fraction_of(settings.privacy.leaf_share, "leaf_share"))
+    level = float(budget_of(settings.privacy).amount) * (1.0 - kept) / depth
+    if settings.privacy.delta is UNSET:
+        return math.sqrt(2.0 * settings.n_bins) * n_columns / level
+    return math.sqrt(settings.n_bins * n_columns / (2.0 * level))
+
+
+def boosting_of(settings: TreeSettings) -> BoostingSettings:
+    """Return the boosting from which a tree is distilled; its trees follow from the job's name."""
+    given = fraction_of(settings.privacy.leaf_share, "leaf_share")
+    shape = TreeShape(
+        max_depth=settings.max_depth,
+        min_samples_leaf=settings.min_samples_leaf,
+        leaf_share=str(min(given, _DISTILLED_LEAVES)),
+        shrinkage=settings.shrinkage,
+    )
+    digest = sha256(settings.privacy.job.encode()).digest()
+    return BoostingSettings(
+        privacy=settings.privacy,
+        task=settings.task,
+        assumed_rows=settings.n_rows,
+        seed=int.from_bytes(digest[:8], "big"),
+        message_limit=settings.message_limit,
+        tree=shape,
+    )
 
 
 NAME = "private_tree"

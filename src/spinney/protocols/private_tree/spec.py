@@ -2,10 +2,18 @@
 
 from dataclasses import replace
 
+from spinney.protocols.noisy_boosting.cost import bound_of
+from spinney.protocols.noisy_boosting.settings import MOST_ROUNDS
 from spinney.protocols.private_tree.coordinator import train
-from spinney.protocols.private_tree.messages import ASKS, MOST_PAIRS, SUMMED, PublicTree
+from spinney.protocols.private_tree.messages import ASKS, MOST_PAIRS, SUMMED, plan_of
 from spinney.protocols.private_tree.party import Party
-from spinney.protocols.private_tree.settings import NAME, TreeJobSettings, TreeSettings, settings_of
+from spinney.protocols.private_tree.settings import (
+    NAME,
+    TreeJobSettings,
+    TreeSettings,
+    boosting_of,
+    settings_of,
+)
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.spec import Bound, Charges, JobFacts, JobSize, PartySite, Spec
 from spinney.protocols.training import Training
@@ -14,6 +22,7 @@ from spinney.transport.channel import Channel
 from spinney.trees.dtypes import MAX_BINS
 from spinney.typing import Progress
 
+_MAY_DISTIL = ("auto", "distilled")
 _OTHERS = 4  # rounds besides the levels: schemas, joining, leaves, claims
 _HEAD, _NODE = 4096, 64  # bytes of a message besides its arrays, and of a node it repeats
 
@@ -46,7 +55,7 @@ class PrivateTreeSpec(Spec[TreeSettings]):
         self, table: Table, settings: TreeSettings, n_parties: int, data: str
     ) -> Charges | None:
         """Return what the tree may charge."""
-        plan = PublicTree.of(table.schema, settings, n_parties).plan
+        plan = plan_of(table.schema, settings, n_parties)
         return Charges(plan.terms(data), plan.planned())
 
     def needs_ranges(self, settings: TreeSettings) -> bool:
@@ -63,7 +72,7 @@ class PrivateTreeSpec(Spec[TreeSettings]):
     def instead(self, settings: TreeSettings) -> str:
         """Name the best method that needs no trusted coordinator."""
         del settings
-        return "name method='propose'"
+        return "name method='distilled'"
 
     def smallest_leaf(self, settings: TreeSettings) -> int | float:
         """Return the fewest rows of a leaf."""
@@ -75,11 +84,22 @@ class PrivateTreeSpec(Spec[TreeSettings]):
         return 1
 
     def steps_at_most(self, settings: TreeSettings) -> int | None:
-        """Return how many levels share the budget."""
-        return settings.max_depth
+        """Return the levels; of a tree that may be distilled, its facts, batches and leaves."""
+        distilled = 2 + MOST_ROUNDS if settings.method in _MAY_DISTIL else 0
+        return max(settings.max_depth, distilled)
 
     def bound(self, settings: TreeSettings, size: JobSize) -> Bound:
-        """Return the bound for one or two questions per level."""
+        """Return the bound for one or two questions per level, or for what is distilled."""
+        grown = self._grown(settings, size)
+        if settings.method not in _MAY_DISTIL:
+            return Bound(*grown)
+        rounds, most = bound_of(boosting_of(settings), size)
+        if settings.method == "distilled":
+            return Bound(rounds, most)
+        return Bound(max(rounds, grown[0]), max(most, grown[1]))
+
+    def _grown(self, settings: TreeSettings, size: JobSize) -> tuple[int, int]:
+        """Return the most rounds and bytes for one or two questions per level."""
         twice = settings.method in ("save_budget", "propose", "auto")
         depth = settings.max_depth
         cells = sum(
@@ -92,10 +112,8 @@ class PrivateTreeSpec(Spec[TreeSettings]):
         pairs = MOST_PAIRS if settings.method == "noisy_max" else 0
         leaves = (1 << depth) * 8 * max(size.n_classes, 2) + _NODE * n_nodes
         schema = 256 * MAX_BINS * size.n_columns
-        return Bound(
-            _OTHERS + depth * (2 if twice else 1),
-            levels + pairs + leaves + schema + _OTHERS * _HEAD,
-        )
+        rounds = _OTHERS + depth * (2 if twice else 1)
+        return rounds, levels + pairs + leaves + schema + _OTHERS * _HEAD
 
     def baseline(self, settings: TreeSettings) -> tuple[str, ForestSettings]:
         """Return an ordinary tree of the same depth."""

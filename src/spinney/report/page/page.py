@@ -25,7 +25,7 @@ from spinney.report.page.shapes import curves_of
 from spinney.report.page.special import special_of
 from spinney.report.page.why import why
 from spinney.report.render import size
-from spinney.report.verdicts import joinings, noise_in_words, word_of
+from spinney.report.verdicts import distilled, joinings, noise_in_words, word_of
 from spinney.report.words import capital, some
 
 _IN_NOTEBOOK = (  # nothing outside the report changes
@@ -184,8 +184,10 @@ def _trees(report: ReportFacts, model: ForestModel | None) -> Html:
         return tag("p", "There is no model, so there are no trees to show.")
     holder = {column: one.party for one in report.holders for column in one.columns}
     trees = pack_trees(model, holder)
+    imitating = distilled(report)
     return tag(
         "div",
+        *([tag("p", imitating)] if imitating else []),
         _what_is_drawn(trees, model.forest.n_trees),
         _controls(trees.n_drawn),
         tag("p", id="tree-legend"),

@@ -11,13 +11,9 @@ from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import private_boosting
 from spinney.protocols.accounts.budget import budget_of
-from spinney.protocols.private_boosting.budget import plan_of
-from spinney.protocols.private_boosting.messages import (
-    BoostedSoFar,
-    BoostingJoinAsk,
-    FirstFactsAsk,
-    LeafSumsAsk,
-)
+from spinney.protocols.noisy_boosting.budget import plan_of
+from spinney.protocols.noisy_boosting.messages import BoostedSoFar, FirstFactsAsk, LeafSumsAsk
+from spinney.protocols.private_boosting.messages import BoostingJoinAsk
 from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
@@ -63,7 +59,7 @@ def test_all_releases_together_cost_the_budget_and_no_more(changes, n_parties):
     asked = settings(**changes)
     if n_parties > 1:
         asked = replace(asked, privacy=replace(asked.privacy, in_shares=True, honest=3))
-    plan, _ = plan_of(SCHEMA, asked, n_parties)
+    plan = plan_of(SCHEMA, asked, n_parties)
     costs = [spend.mechanism.cost(spend.n_values) for spend in plan.planned()]
     assert sum(cost.amount for cost in costs) == budget_of(asked.privacy).amount
     assert sum(cost.delta for cost in costs) < Fraction(1, 10**29)
@@ -143,19 +139,19 @@ def test_a_number_is_predicted_within_its_range():
 
 def test_auto_chooses_by_public_facts_alone_and_says_why():
     asked = private_boosting.Settings(task="classification", privacy=privacy(), n_rows=10_000)
-    plan, choice = plan_of(SCHEMA, asked, 5)
-    assert (choice.method, plan.n_trees) == ("cyclic", 6)
+    choice = plan_of(SCHEMA, asked, 5).choice
+    assert (choice.method, choice.n_trees, choice.n_counted) == ("cyclic", 8, 2)
     assert "for about 10,000 rows, epsilon 2: a strength of 1e+04" in choice.why
-    _, assumed = plan_of(SCHEMA, replace(asked, n_rows=None), 5)
+    assumed = plan_of(SCHEMA, replace(asked, n_rows=None), 5).choice
     assert "4,000 rows (assumed, because n_rows is not given)" in assumed.why
 
 
 def test_rounds_stay_below_forty_however_many_columns_there_are():
     wide = replace(SCHEMA, columns=tuple(Column(f"c{i}", "number", (0.0, 1.0)) for i in range(90)))
     asked = private_boosting.Settings(task="classification", privacy=privacy(), n_rows=10**6)
-    _, choice = plan_of(wide, asked, 5)
-    assert choice.n_batches <= 36
-    assert sum(len(choice.in_batch(b)) for b in range(choice.n_batches)) == choice.n_trees
+    choice = plan_of(wide, asked, 5).choice
+    assert len(choice.batches) <= 36
+    assert sum(len(batch.trees) for batch in choice.batches) == choice.n_trees
 
 
 # --- bad input -----------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from spinney.tables.table import MemoryTable
 from spinney.transport.in_process import InProcess
 from spinney.trees.public_trees import random_levels
 
-METHODS = ("histograms", "save_budget", "propose", "noisy_max")
+METHODS = ("distilled", "histograms", "save_budget", "propose", "noisy_max")
 SCHEMA = Schema(
     (
         Column("age", "number", (0.0, 100.0)),
@@ -32,6 +32,7 @@ SCHEMA = Schema(
     Label("outcome", "class", ("well", "ill", "gone")),
 )
 each_method = pytest.mark.parametrize("method", METHODS)
+each_by_levels = pytest.mark.parametrize("method", METHODS[1:])  # they grow level by level
 
 
 def rows(n=300, seed=0, schema=SCHEMA):

@@ -23,7 +23,7 @@ from unit.protocols.private_tree.private_trees import (  # type: ignore[import-n
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"method": "best"}, "method must be 'auto' or 'histograms'"),
+        ({"method": "best"}, "method must be 'auto' or 'distilled' or 'histograms'"),
         ({"max_depth": 0}, "max_depth must be a whole number between 1 and 24; got 0"),
         ({"n_bins": 1}, "n_bins must be a whole number between 2 and 255; got 1"),
         ({"min_samples_leaf": 0}, "min_samples_leaf must be a whole number at least 1; got 0"),
@@ -90,10 +90,10 @@ def test_auto_chooses_by_public_sizes_alone_and_says_why():
         assert f"{n_rows} rows, {n_columns} columns, {n_parties} parties" in found.why
         return found.settings.method
 
-    assert method(1000) == "histograms"  # of ten columns, as good as proposals
-    assert method(1000, n_columns=40) == "propose"
+    assert method(1000) == "distilled"
+    assert method(100) == "propose"  # too few rows for boosted trees
     assert method(10_000_000) == "histograms"
-    assert method(10_000_000, n_columns=2000) == "propose"
+    assert method(10_000_000, n_columns=2000) == "distilled"
     assert method(1000, epsilon="10000") == "histograms"
     why = choose_method(tree_job("auto", n_rows=1000), 40, 5).why
     assert "method='noisy_max' would trust the coordinator with exact sums" in why
@@ -108,7 +108,7 @@ def test_auto_never_trusts_the_coordinator():
             for epsilon in ("1/10", "1", "20"):
                 job = tree_job("auto", epsilon, n_rows=n_rows)
                 found = choose_method(job, n_columns, 5)
-                assert found.settings.method in ("histograms", "propose")
+                assert found.settings.method in ("distilled", "histograms", "propose")
                 assert not SPEC.shows(found.settings)
     assert not SPEC.shows(tree_job("auto"))
     assert SPEC.shows(tree_job("noisy_max")) == (
@@ -116,12 +116,11 @@ def test_auto_never_trusts_the_coordinator():
     )
 
 
-def test_with_delta_auto_takes_histograms_and_pure_choices_are_refused():
+def test_with_delta_auto_takes_gaussian_noise_and_pure_choices_are_refused():
     job = tree_job("auto", n_rows=1000)
     job = replace(job, privacy=replace(job.privacy, delta="1/1000000"))
-    found = choose_method(job, 10, 5)
-    assert found.settings.method == "histograms"
-    assert "Gaussian noise" in found.why
+    for n_rows, method in ((100, "distilled"), (1000, "distilled"), (1_000_000, "histograms")):
+        assert choose_method(replace(job, n_rows=n_rows), 10, 5).settings.method == method
     for method in ("propose", "noisy_max"):
         with pytest.raises(SettingError, match="cannot be added to a budget with delta"):
             TreePlan(replace(job, method=method), 10, 2, 5)

@@ -14,6 +14,7 @@ from spinney.privacy.ledger_store import Charged
 from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.privacy.scopes import Budget
 from spinney.protocols import private_forest, private_tree
+from spinney.protocols.noisy_boosting.messages import DistilledLeavesAsk
 from spinney.protocols.private_tree.budget import TreePlan
 from spinney.protocols.private_tree.groups import Group
 from spinney.protocols.private_tree.messages import (
@@ -30,6 +31,7 @@ from spinney.trees.public_trees import random_levels
 from unit.protocols.private_tree.private_trees import (  # type: ignore[import-not-found]
     SCHEMA,
     Run,
+    each_by_levels,
     each_method,
     paid,
     rows,
@@ -155,7 +157,7 @@ def test_published_algorithm_6_is_refused_at_the_budget_it_claims(monkeypatch, p
     assert counted.spent() == {Fraction(true_epsilon)}
 
 
-@each_method
+@each_by_levels
 @pytest.mark.parametrize("leaf_share", ["1/10", "9/10"])
 def test_levels_and_leaves_have_the_shares_that_they_are_given(method, leaf_share):
     run = Run(private_tree, tree_job(method, "40", privacy={"leaf_share": leaf_share}), 1)
@@ -175,7 +177,7 @@ def test_levels_and_leaves_have_the_shares_that_they_are_given(method, leaf_shar
 # --- rounds --------------------------------------------------------------------------------------
 
 
-@each_method
+@each_by_levels
 def test_a_tree_takes_at_most_two_rounds_a_level(method):
     run = Run(private_tree, tree_job(method, "100", max_depth=4))
     run.train()
@@ -249,7 +251,7 @@ def test_nodes_stop_by_what_noise_says_of_their_rows_alone(method):
 
         def answer(self, ask):
             reply = self._party.answer(ask)
-            if isinstance(ask, CellsAsk | SidesAsk | TreeLeavesAsk):
+            if isinstance(ask, CellsAsk | SidesAsk | TreeLeavesAsk | DistilledLeavesAsk):
                 reply = replace(reply, counters=reply.counters - 1000)
             return reply
 

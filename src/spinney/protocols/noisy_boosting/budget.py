@@ -1,9 +1,10 @@
-"""What private boosting costs: one release of first facts, and one for every batch of trees.
+"""What boosting from noisy sums costs: first facts, every batch of trees, and a tree's leaves.
 
-With T trees and a share f of the budget for edges, the first scores and every tree take
-(1 - f) / (T + 1) of the budget; without edges, f is 0. All of it is charged to all rows: a record
-is in one leaf of every tree. The parts add up to the budget exactly, whatever the rows hold, and
-nothing is left over for a second question.
+A tree that is distilled takes its `leaf_share` of the budget for the counts of its leaves. Of the
+rest, with T trees and a share f for edges, the first scores and every tree take (1 - f) / (T + 1);
+without edges, f is 0. All of it is charged to all rows: a record is in one leaf of every tree. The
+parts add up to the budget exactly, whatever the rows hold, and nothing is left over for a second
+question.
 """
 
 from dataclasses import dataclass
@@ -18,14 +19,16 @@ from spinney.privacy.accounting import JobTerms
 from spinney.privacy.scopes import Spend
 from spinney.protocols.accounts.budget import Noise, job_terms, noise_of, summed_variance
 from spinney.protocols.accounts.private_rows import require_classes, require_ranges, require_small
-from spinney.protocols.private_boosting.settings import Choice, Settings, choose
+from spinney.protocols.noisy_boosting.settings import Batch, Choice, Settings, choose
 from spinney.protocols.rows.facts import public_binning, target_range
-from spinney.protocols.settings import PrivacySettings, fraction_of
+from spinney.protocols.settings import LARGEST_NOISE, PrivacySettings, fraction_of
 from spinney.tables.schema import Schema
-from spinney.trees.bounded_gradients import SCALE, BoundedLoss, Moved, loss_of
+from spinney.trees.bounded_gradients import BoundedLoss, ClassCounts, Moved, loss_of
 from spinney.trees.dtypes import MAX_BINS
 
 EDGE_CELLS = 1024
+_FEWEST = 5  # times the noise of a leaf: with fewer rows there is nothing to learn
+_ONE = Moved(Fraction(1), Fraction(1))
 
 
 @dataclass(frozen=True)
@@ -34,38 +37,42 @@ class BoostingPlan:
 
     called: ClassVar[str] = "spinney.protocols.private_boosting.BoostingPlan"
 
-    settings: Settings
+    settings: Settings  # as chosen
+    choice: Choice
     n_numbers: int  # columns whose edges are counted
     n_columns: int
     n_classes: int  # 0 for a number
-    n_trees: int
-    batch: int
-    depth: int
     n_parties: int
 
     def __post_init__(self) -> None:
-        most = max(self.n_base + self.n_edge_cells, self.n_values(self.batch))
+        batches = self.choice.batches
+        most = max(self.n_base + self.n_edge_cells, *map(self.n_values, batches))
         require_small(
-            f"{self.batch} trees of depth {self.depth} at once",
+            f"{max(len(batch.trees) for batch in batches)} trees at once",
             most,
             self.settings.message_limit,
             "Use a smaller batch_trees or max_depth.",
         )
-        self.tree_noise(1)  # raises if the shares are impossible
+        if self.leaf_deviation > LARGEST_NOISE:  # raises too if the shares are impossible
+            raise SettingError(
+                f"epsilon={float(self.privacy.amount):g} leaves too little budget for each tree: "
+                f"its leaves would carry noise of about {self.leaf_deviation:.3g} rows. Raise "
+                "epsilon, or use fewer columns."
+            )
         if self.settings.n_rows is not None:
             self._require_rows(self.settings.n_rows)
 
     def _require_rows(self, n_rows: int) -> None:
-        """Raise if the noise of one tree's sums drowns all declared rows."""
-        deviation = self.step_deviation
-        needed = 4 * deviation
+        """Raise if the noise of one tree's leaves drowns all declared rows."""
+        deviation = self.leaf_deviation
+        needed = _FEWEST * deviation
         if n_rows >= needed:
             return
         more = needed / n_rows
         epsilon = float(self.privacy.amount)
         raise SettingError(
-            f"n_rows={n_rows} is too small a table for epsilon={epsilon:g}: the sums of a whole "
-            f"tree would carry noise of about {deviation:.3g} rows, and the model would be little "
+            f"n_rows={n_rows} is too small a table for epsilon={epsilon:g}: the sums of a "
+            f"leaf would carry noise of about {deviation:.3g} rows, and the model would be little "
             f"better than chance (expect an AUC of about {self.expected_auc(n_rows):.2f}). About "
             f"{needed:,.0f} rows, or epsilon={epsilon * more:.2g}, would begin to work; so may "
             "fewer columns."
@@ -73,15 +80,15 @@ class BoostingPlan:
 
     def expected_auc(self, n_rows: int) -> float:
         """Return a rough guess at the AUC, if without noise it were 0.9."""
-        signal = n_rows / (4 * self.step_deviation)
+        signal = n_rows / (_FEWEST * self.leaf_deviation)
         return 0.5 + 0.4 * signal / (signal + 1.0)
 
-    @property
-    def step_deviation(self) -> float:
-        """The standard deviation of the noise of a whole tree's gradients, in rows."""
-        noise = self.tree_noise(1)
-        variance = summed_variance(noise, self.n_parties) * (1 << self.depth)
-        return float(variance**0.5 / SCALE)
+    @cached_property
+    def leaf_deviation(self) -> float:
+        """The standard deviation of the noise of a leaf of the first trees, in rows."""
+        batch = self.choice.batches[0]
+        variance = summed_variance(self.batch_noise(batch), self.n_parties)
+        return float(variance**0.5 / self.loss_of(batch).scale)
 
     @property
     def privacy(self) -> PrivacySettings:
@@ -93,6 +100,10 @@ class BoostingPlan:
         """What is minimised."""
         return loss_of(self.n_classes, is_pure=self.privacy.delta is UNSET)
 
+    def loss_of(self, batch: Batch) -> BoundedLoss:
+        """Return the loss whose sums a batch's leaves hold."""
+        return ClassCounts(self.n_classes) if batch.counts_classes else self.loss
+
     @property
     def n_base(self) -> int:
         """How many numbers the first scores follow from."""
@@ -103,19 +114,23 @@ class BoostingPlan:
         """How many cells are counted for edges."""
         return self.n_numbers * EDGE_CELLS
 
-    def n_values(self, n_trees: int) -> int:
-        """Return how many numbers some trees have."""
-        return n_trees * (1 << self.depth) * self.loss.n_sums
+    def n_values(self, batch: Batch) -> int:
+        """Return how many numbers a batch has."""
+        return batch.n_leaves * self.loss_of(batch).n_sums
 
-    @property
+    @cached_property
+    def _leaf_part(self) -> Fraction:
+        tree = self.settings.tree
+        return Fraction(0) if tree is None else fraction_of(tree.leaf_share, "leaf_share")
+
+    @cached_property
     def _edge_part(self) -> Fraction:
-        return (
-            fraction_of(self.settings.edge_share, "edge_share") if self.n_numbers else Fraction(0)
-        )
+        share = fraction_of(self.settings.edge_share, "edge_share") if self.n_numbers else 0
+        return share * (1 - self._leaf_part)
 
     @property
     def _tree_part(self) -> Fraction:
-        return (1 - self._edge_part) / (self.n_trees + 1)
+        return (1 - self._leaf_part - self._edge_part) / (self.choice.n_trees + 1)
 
     def _noise(self, part: Fraction, moved: Moved, times: int = 1) -> Noise:
         absolute, squared = moved.absolute * times, moved.squared * times
@@ -124,16 +139,22 @@ class BoostingPlan:
     @cached_property
     def edge_noise(self) -> Noise:
         """The noise of cells; a record is in one cell of every number."""
-        return self._noise(self._edge_part, Moved(Fraction(1), Fraction(1)), self.n_numbers)
+        return self._noise(self._edge_part, _ONE, self.n_numbers)
 
     @cached_property
     def base_noise(self) -> Noise:
         """The noise of the sums behind the first scores."""
         return self._noise(self._tree_part, self.loss.base_moved)
 
-    def tree_noise(self, n_trees: int) -> Noise:
+    def batch_noise(self, batch: Batch) -> Noise:
         """Return the noise of the sums of a batch's leaves: one record is in one leaf of each."""
-        return self._noise(self._tree_part * n_trees, self.loss.moved, n_trees)
+        n_trees = len(batch.trees)
+        return self._noise(self._tree_part * n_trees, self.loss_of(batch).moved, n_trees)
+
+    @cached_property
+    def leaf_noise(self) -> Noise:
+        """The noise of the class counts of the leaves of a distilled tree."""
+        return self._noise(self._leaf_part, _ONE)
 
     def fact_spends(self) -> list[Spend]:
         """Return the price of the first facts."""
@@ -147,21 +168,32 @@ class BoostingPlan:
 
     def batch_spends(self, number: int) -> list[Spend]:
         """Return the price of a batch of trees."""
-        n_trees = min(self.batch, self.n_trees - number * self.batch)
-        what = f"sums of the leaves of {n_trees} drawn trees, batch {number}"
-        return [Spend(what, self.tree_noise(n_trees), n_values=self.n_values(n_trees))]
+        batch = self.choice.batches[number]
+        held = "class counts" if batch.counts_classes else "sums"
+        what = f"{held} of the leaves of {len(batch.trees)} drawn trees, batch {number}"
+        return [Spend(what, self.batch_noise(batch), n_values=self.n_values(batch))]
+
+    def leaf_spends(self, n_leaves: int) -> list[Spend]:
+        """Return the price of the leaves of a distilled tree; a record is in one of them."""
+        what = "class counts of the leaves of the distilled tree"
+        return [Spend(what, self.leaf_noise, n_values=n_leaves * self.n_classes)]
 
     def planned(self) -> list[Spend]:
         """Return everything the job spends."""
-        batches = range(-(-self.n_trees // self.batch))
-        return [*self.fact_spends(), *(spend for b in batches for spend in self.batch_spends(b))]
+        batches = range(len(self.choice.batches))
+        tree = self.settings.tree
+        return [
+            *self.fact_spends(),
+            *(spend for number in batches for spend in self.batch_spends(number)),
+            *(self.leaf_spends(1 << tree.max_depth) if tree is not None else ()),
+        ]
 
     def terms(self, data: str) -> JobTerms:
         """Return the terms on which a party's ledger opens the job for a data set."""
         return job_terms(self.privacy, self.n_parties, data)
 
 
-def plan_of(schema: Schema, settings: Settings, n_parties: int) -> tuple[BoostingPlan, Choice]:
+def plan_of(schema: Schema, settings: Settings, n_parties: int) -> BoostingPlan:
     """Return what the job costs; raise if the settings cannot be met."""
     require_ranges(schema)
     public_binning(schema, MAX_BINS)  # raises for categories that are not declared
@@ -178,14 +210,6 @@ def plan_of(schema: Schema, settings: Settings, n_parties: int) -> tuple[Boostin
     choice = choose(settings, schema)
     is_counted = settings.edges == "private"
     n_numbers = sum(column.kind == "number" for column in schema.columns) if is_counted else 0
-    plan = BoostingPlan(
-        choice.settings,
-        n_numbers,
-        len(schema.columns),
-        n_classes,
-        choice.n_trees,
-        choice.batch,
-        choice.depth,
-        n_parties,
+    return BoostingPlan(
+        choice.settings, choice, n_numbers, len(schema.columns), n_classes, n_parties
     )
-    return plan, choice

@@ -1,0 +1,173 @@
+"""The questions of boosting from noisy sums: first facts, batches of trees, a tree's leaves.
+
+**Who learns what.** See `spinney.protocols.private_boosting` and `spinney.protocols.private_tree`.
+"""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney import seeds
+from spinney.errors import ProtocolError
+from spinney.protocols.accounts.budget import summed_variance
+from spinney.protocols.accounts.replies import NoisyReply, Signed
+from spinney.protocols.noisy_boosting.budget import EDGE_CELLS, BoostingPlan, plan_of
+from spinney.protocols.noisy_boosting.settings import Batch, Choice, Settings
+from spinney.protocols.rows.facts import public_binning
+from spinney.tables.schema import Schema
+from spinney.transport.channel import Ask
+from spinney.transport.messages import message
+from spinney.trees.binning import Binning
+from spinney.trees.drawn_trees import DrawnTrees
+from spinney.trees.dtypes import MAX_BINS
+from spinney.trees.level import Level
+from spinney.trees.noisy_edges import noisy_edges
+from spinney.typing import Floats, Integers
+
+
+@dataclass(frozen=True)
+class PublicBoosting:
+    """Everything that follows from the settings and the schema."""
+
+    schema: Schema
+    plan: BoostingPlan
+
+    @classmethod
+    def of(cls, schema: Schema, settings: Settings, n_parties: int) -> "PublicBoosting":
+        """Return what follows; raise if the settings cannot be met."""
+        return cls(schema, plan_of(schema, settings, n_parties))
+
+    @property
+    def choice(self) -> Choice:
+        """What was left open and is chosen."""
+        return self.plan.choice
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """The trees, round by round."""
+        return self.plan.choice.batches
+
+    def base(self, facts: Integers) -> Floats:
+        """Return the first scores, given the opened first facts."""
+        deviation = summed_variance(self.plan.base_noise, self.plan.n_parties) ** 0.5
+        return self.plan.loss.base(facts[: self.plan.n_base], deviation)
+
+    def binning(self, facts: Integers) -> Binning:
+        """Return the bins of all columns, given the opened first facts."""
+        public = public_binning(self.schema, MAX_BINS)
+        if not self.plan.n_numbers:
+            return public
+        deviation = summed_variance(self.plan.edge_noise, self.plan.n_parties) ** 0.5
+        cells = iter(facts[self.plan.n_base :].reshape(-1, EDGE_CELLS))
+        edges = tuple(
+            held
+            if column.kind != "number" or column.range is None
+            else noisy_edges(next(cells), deviation, column.range, MAX_BINS)
+            for held, column in zip(public.edges, self.schema.columns, strict=True)
+        )
+        return Binning(edges, public.bin_of_category, public.has_missing)
+
+    def trees(self, binning: Binning, number: int) -> DrawnTrees:
+        """Return the trees of a batch, which the seed alone decides, given the bins."""
+        seed = self.plan.settings.seed
+        n_columns, batch = self.plan.n_columns, self.batches[number]
+        below = seeds.derive_seed(seed, 1)
+        chosen = [self._columns_of(below, tree, n_columns) for tree in batch.trees]
+        generator = seeds.generator(seeds.derive_seed(seed, 2 + number))
+        return DrawnTrees.draw(binning.columns, np.array(chosen), batch.depth, generator)
+
+    def _columns_of(self, seed: int, tree: int, n_columns: int) -> list[int]:
+        """Return the columns of a tree: in each pass every column is the first of one tree."""
+        order = seeds.generator(seeds.derive_seed(seed, tree // n_columns)).permutation(n_columns)
+        at = tree % n_columns
+        if self.choice.method == "cyclic" or n_columns == 1:
+            return [int(order[at])]
+        other = seeds.generator(seeds.derive_seed(seed, n_columns + tree)).integers(1, n_columns)
+        return [int(order[at]), int(order[(at + int(other)) % n_columns])]
+
+
+@message
+class BoostedSoFar:
+    """What every question about a batch repeats: the first facts, and the values of the trees."""
+
+    settings: Settings
+    schema_digest: str
+    n_parties: int
+    facts: NDArray[np.int64]  # opened: they carry noise
+    values: tuple[NDArray[np.int64], ...]  # of each batch, (n_outputs, leaves of all its trees)
+
+    def require(self, public: PublicBoosting) -> None:
+        """Raise unless facts and values fit the job, and trees are left to ask about."""
+        self._require(public, len(self.values) < len(public.batches))
+
+    def require_finished(self, public: PublicBoosting) -> None:
+        """Raise unless facts and values fit the job, and all its trees have values."""
+        self._require(public, len(self.values) == len(public.batches))
+
+    def _require(self, public: PublicBoosting, fits: bool) -> None:  # noqa: FBT001  a condition
+        plan = public.plan
+        fits &= self.facts.shape == (plan.n_base + plan.n_edge_cells,)
+        for batch, value in zip(public.batches, self.values, strict=False):
+            fits &= value.shape == (plan.loss.n_outputs, batch.n_leaves)
+            fits &= bool(np.all(np.abs(value) < 1 << 40))
+        if not fits:
+            raise ProtocolError(
+                "The question's facts and values do not fit the job. Nothing was released."
+            )
+
+    def digest(self) -> bytes:
+        """Return a digest of the facts and values."""
+        state = sha256(self.facts.astype("<i8").tobytes())
+        for value in self.values:
+            state.update(value.astype("<i8").tobytes())
+        return state.digest()
+
+
+@message
+class FirstFactsAsk(Signed, Ask[NoisyReply]):
+    """How many rows of each class are there, and in the cells of each number, with noise?"""
+
+    settings: Settings
+    schema_digest: str
+    n_parties: int
+    reveals: ClassVar[str] = "class counts or the sum of targets, and histograms, with noise"
+    reply_type: ClassVar[type[Any]] = NoisyReply
+
+    @property
+    def step(self) -> int:
+        """The first step of the job."""
+        return 0
+
+
+@message
+class LeafSumsAsk(Signed, Ask[NoisyReply]):
+    """What do classes or gradients in the leaves of the next trees add up to, with noise?"""
+
+    so_far: BoostedSoFar
+    reveals: ClassVar[str] = (
+        "class counts or sums of gradients in the leaves of drawn trees, with noise"
+    )
+    reply_type: ClassVar[type[Any]] = NoisyReply
+
+    @property
+    def step(self) -> int:
+        """The step of the job, after the first facts."""
+        return 1 + len(self.so_far.values)
+
+
+@message
+class DistilledLeavesAsk(Signed, Ask[NoisyReply]):
+    """What do the leaves of the distilled tree hold, with noise?"""
+
+    so_far: BoostedSoFar
+    levels: tuple[Level, ...]
+    reveals: ClassVar[str] = "class counts of the leaves of a distilled tree, with noise"
+    reply_type: ClassVar[type[Any]] = NoisyReply
+
+    @property
+    def step(self) -> int:
+        """The last step of the job."""
+        return 1 + len(self.so_far.values)
