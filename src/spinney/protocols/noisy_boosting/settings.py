@@ -29,6 +29,7 @@ MOST_DEPTH: Final = 8
 MOST_PASSES: Final = 12  # that are chosen
 _MOST_TREES: Final = 10_000
 MOST_ROUNDS: Final = 36  # of trees; four more agree, count the first facts and state claims
+_MOST_AT_ONCE: Final = 3.0  # how far trees of a round go together: their columns may say the same
 _COUNTED_DEPTH: Final = 5  # of trees whose leaves hold class counts
 
 
@@ -199,17 +200,18 @@ def choose(settings: Settings, schema: Schema) -> Choice:
         size = _pure_size(strength) if is_pure else _gaussian_size(strength, n_classes)
     passes, depth, rate = size
     passes = passes if settings.n_passes is None else settings.n_passes
+    n_trees, n_counted = passes * n_columns, n_columns if counts else 0
+    batch = settings.batch_trees or max(1, ceil((n_trees - n_counted) / (MOST_ROUNDS - counts)))
+    rate = min(rate, _MOST_AT_ONCE / batch)
+    counted_depth = _COUNTED_DEPTH if settings.max_depth is None else settings.max_depth
     chosen = replace(
         settings,
         method=cast("Method", method),
         n_passes=passes,
         max_depth=depth if settings.max_depth is None else settings.max_depth,
         learning_rate=rate if settings.learning_rate is None else settings.learning_rate,
+        batch_trees=batch,
     )
-    n_trees, n_counted = passes * n_columns, n_columns if counts else 0
-    batch = settings.batch_trees or max(1, ceil((n_trees - n_counted) / (MOST_ROUNDS - counts)))
-    counted_depth = _COUNTED_DEPTH if settings.max_depth is None else settings.max_depth
-    chosen = replace(chosen, batch_trees=batch)
     why = _why(settings, chosen, n_columns, counted_depth if counts else 0, strength)
     return Choice(chosen, n_trees, n_counted, counted_depth, why)
 
@@ -262,7 +264,7 @@ def _counting_size(strength: float, n_classes: int, n_passes: int | None) -> tup
     if strength < (300 if n_classes == 2 else 1500):
         passes = 1
     passes = passes if n_passes is None else n_passes
-    return passes, 4, {1: 1.0, 2: 0.7, 3: 0.5}.get(passes, 0.4)
+    return passes, 4, 0.5 if passes < 4 else 0.4
 
 
 def _pure_size(strength: float) -> tuple[int, int, float]:

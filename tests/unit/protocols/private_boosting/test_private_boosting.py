@@ -154,6 +154,26 @@ def test_rounds_stay_below_forty_however_many_columns_there_are():
     assert sum(len(batch.trees) for batch in choice.batches) == choice.n_trees
 
 
+def test_trees_of_a_round_do_not_go_too_far_together():
+    """Columns may say the same: many full steps at once would overshoot."""
+    for n_columns, rate in ((10, 0.3), (90, 0.1)):
+        columns = tuple(Column(f"c{i}", "number", (0.0, 1.0)) for i in range(n_columns))
+        asked = private_boosting.Settings(task="regression", n_rows=10**6, **GAUSSIAN)
+        choice = plan_of(replace(COST, columns=columns), asked, 5).choice
+        assert choice.rate == pytest.approx(rate)
+        assert choice.rate * len(choice.batches[0].trees) <= 3.0
+
+
+@pytest.mark.parametrize(("n_rows", "n_trees"), [(200, 2), (1000, 6), (100_000, 8)])
+def test_with_pure_epsilon_the_first_tree_of_a_column_counts_classes(n_rows, n_trees):
+    asked = private_boosting.Settings(task="classification", privacy=privacy(), n_rows=n_rows)
+    choice = plan_of(SCHEMA, asked, 5).choice
+    assert choice.n_trees == n_trees
+    assert [batch.counts_classes for batch in choice.batches] == [True] + [False] * (n_trees - 2)
+    assert "1 tree of depth 5 that counts classes" in choice.why
+    assert not plan_of(SCHEMA, replace(asked, **GAUSSIAN), 5).choice.n_counted
+
+
 # --- bad input -----------------------------------------------------------------------------------
 
 
