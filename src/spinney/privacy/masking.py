@@ -36,10 +36,10 @@ are asked different things in one round have masks that do not cancel.
 an i of U that does not answer 2: the sum is then wrong. A vector that the caller masks again in
 another round: two sums over different survivors differ by a party's vector, so a question whose
 round was opened must not be asked again. Stolen private keys: one opens all that its party sealed
-in recorded letters, and with them its recorded vectors of all rounds; so use a fresh `KeyPair` per job, and do
-not store it. Timing of big-integer arithmetic. Sums beyond the ring: vectors are reduced
-without a check, because a refusal would depend on the data; a ring must exceed twice the largest
-absolute sum, noise included.
+in recorded letters, and with them its recorded vectors of all rounds; so use a fresh `KeyPair` per
+job, and do not store it. Timing of big-integer arithmetic. Sums beyond the ring: vectors are
+reduced without a check, because a refusal would depend on the data; a ring must exceed twice the
+largest absolute sum, noise included.
 """
 
 from collections.abc import Collection, Sequence
