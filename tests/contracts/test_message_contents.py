@@ -171,6 +171,7 @@ OPAQUE = {  # bytes: keys, sealed letters, shares, a question in its own frame, 
     ("EvaluationAsk", "models"),  # checked like files
     ("SharesAsk", "letters"),
     ("UnmaskReply", "shares"),
+    ("UnmaskReply", "pair_checks"),
     ("KeyReply", "public"),
     ("KeyReply", "signature"),
     ("KeyReply", "certificate"),

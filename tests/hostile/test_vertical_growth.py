@@ -286,6 +286,16 @@ def test_the_columns_of_a_level_are_offered_once():
     assert not said(shop, ask)
 
 
+@pytest.mark.parametrize("name", ["n_slots", "column", "phase"])
+def test_offered_columns_in_another_shape_are_refused(name):
+    """The party remembers an offer by its numbers, which a shape does not change."""
+    shop, job, _ = begun_alone()
+    ask = GainAsk(job.digest, 0, (), offered(1))
+    shaped = replace(ask.offered, **{name: getattr(ask.offered, name).reshape(1, 1)})
+    assert "columns or nodes that do not exist" in said(shop, replace(ask, offered=shaped))
+    assert not said(shop, ask)
+
+
 @pytest.mark.parametrize("depth", [1, 5, -1])
 def test_levels_are_not_asked_for_out_of_turn(depth):
     shop, job, _ = begun_alone()

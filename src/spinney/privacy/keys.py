@@ -316,6 +316,11 @@ def pair_mask_key(secret: bytes, told: bytes, number: int, names: tuple[str, str
     return derive_key(secret, "pair mask", job=told, round_number=number, names=names)
 
 
+def pair_check(secret: bytes, agreed: bytes, number: int, names: tuple[str, str]) -> bytes:
+    """Return a value that verifies a pair secret and reveals nothing else about it."""
+    return derive_key(secret, "pair check", job=agreed, round_number=number, names=names)
+
+
 def fingerprint(key: bytes, about: bytes, vectors: Iterable[Words]) -> bytes:
     """Return a tag that distinguishes vectors; only the party that made it may see it.
 

@@ -9,7 +9,8 @@ tau > K - t parties can open a secret (`SumSettings`). Once per epoch (a run of 
    s_ij a secret of i and j for this round, modulo 2^32 or 2^64 per array. Each of the two has
    published s_ij sealed under its k (`sharing`).
 2. `UnmaskAsk`: the coordinator fixes the list U of parties whose vectors it has. Each of them
-   sends, for every party of the epoch, its share of b if that party is in U, of k if it is not.
+   sends, for every party of the epoch, its share of b if that party is in U, of k if it is not, and
+   then a check of their s.
 3. With tau answers the coordinator recovers b_i for U and k_j for the dropped parties, which opens
    their s_ij, and with them the masks that did not cancel in the sum of y over U. So parties of U
    may drop out between 1 and 2.
@@ -31,12 +32,14 @@ they were sent: after such a lie the vectors of the two groups cannot be summed 
 this job. They also depend on what the round is about and on the layout of its vectors: parties that
 are asked different things in one round have masks that do not cancel.
 
-**Not covered.** A party that sends wrong numbers. A vector that the caller masks again in another
-round: two sums over different survivors differ by a party's vector, so a question whose round was
-opened must not be asked again. Stolen private keys: tau of them open recorded letters; use a fresh
-`KeyPair` per job. Timing of big-integer arithmetic. Sums beyond the ring: vectors are reduced
-without a check, because a refusal would depend on the data; a ring must exceed twice the largest
-absolute sum, noise included.
+**Not covered.** A party that sends wrong numbers, or, before it drops out, seals a wrong s_ij for
+an i of U that does not answer 2: the sum is then wrong. A vector that the caller masks again in
+another round: two sums over different survivors differ by a party's vector, so a question whose
+round was opened must not be asked again. Stolen private keys: one opens all that its party sealed
+in recorded letters, and with them its recorded vectors of all rounds; so use a fresh `KeyPair` per
+job, and do not store it. Timing of big-integer arithmetic. Sums beyond the ring: vectors are
+reduced without a check, because a refusal would depend on the data; a ring must exceed twice the
+largest absolute sum, noise included.
 """
 
 from collections.abc import Collection, Sequence
@@ -49,6 +52,7 @@ import numpy as np
 
 from spinney.errors import PartyLostError, ProtocolError
 from spinney.privacy.keys import (
+    KEY_BYTES,
     Counters,
     KeyPair,
     KeysAsk,
@@ -115,6 +119,7 @@ class UnmaskReply:
     round_number: int
     sender: str
     shares: tuple[bytes, ...]
+    pair_checks: bytes  # 32 bytes per dropped party: detects a wrongly sealed pair secret
 
 
 class SecureSumParty:
@@ -205,10 +210,12 @@ class SecureSumParty:
         with self._lock:
             keys = self._epoch(ask)
             self._check_lists(ask, keys.participants)
-            shares = keys.reveal(ask.round_number, frozenset(ask.survivors))
+            survivors = frozenset(ask.survivors)
+            shares = keys.reveal(ask.round_number, survivors)
+            checks = keys.pair_checks(ask.round_number, survivors)
             self._opened[ask.round_number] = self._settings.roster.bits(ask.survivors)
             self._history = self._history[: ask.round_number - 1]
-        return UnmaskReply(ask.job, ask.epoch, ask.round_number, self._name, shares)
+        return UnmaskReply(ask.job, ask.epoch, ask.round_number, self._name, shares, checks)
 
     def _epoch(self, ask: SharesAsk | MaskAsk | UnmaskAsk) -> EpochKeys:
         _check_job(ask.job, self._settings)
@@ -270,6 +277,7 @@ class SecureSumCoordinator:
         self._senders: list[str] = []
         self._sums: tuple[Words, ...] = ()
         self._shares: dict[str, Revealed] = {}
+        self._checks: dict[str, bytes] = {}  # of pair secrets with dropped parties
         self._about = b""  # what the current round is about
 
     @property
@@ -288,7 +296,7 @@ class SecureSumCoordinator:
         epoch, first = self._book.ask.epoch + 1, len(self._history) + 1
         ask = KeysAsk(self._settings.job, epoch, first, n_rounds)
         self._book = EpochBook(self._settings, ask)
-        self._senders, self._sums, self._shares = [], (), {}
+        self._senders, self._sums, self._shares, self._checks = [], (), {}, {}
         self._phase = _Phase.KEYS
         return ask
 
@@ -313,7 +321,7 @@ class SecureSumCoordinator:
             )
         history = tuple(self._history)
         self._history.append(0)
-        self._senders, self._sums, self._shares = [], (), {}
+        self._senders, self._sums, self._shares, self._checks = [], (), {}, {}
         self._phase = _Phase.VECTORS
         return MaskAsk(self._settings.job, self._book.ask.epoch, len(self._history), history)
 
@@ -353,7 +361,10 @@ class SecureSumCoordinator:
         if reply.sender not in self._senders:
             raise ProtocolError(f"Party {reply.sender!r} is not a survivor of this round.")
         check_pieces(reply.sender, reply.shares, number=len(self.participants), length=SHARE_BYTES)
+        lost = len(self.participants) - len(self._senders)
+        check_pieces(reply.sender, (reply.pair_checks,), number=1, length=KEY_BYTES * lost)
         self._shares[reply.sender] = reply.shares
+        self._checks[reply.sender] = reply.pair_checks
 
     def sums(self, *, signed: bool = True) -> tuple[Counters, ...]:
         """Return the sums over the survivors, centred around zero if `signed`.
@@ -363,7 +374,9 @@ class SecureSumCoordinator:
         self._expect(_Phase.SHARES)
         self._need(self._settings.threshold, self._shares, _Phase.SHARES)
         history = _told(self._history[:-1], self._about, self._sums)
-        masks = self._book.masks_left(len(self._history), history, self._senders, self._shares)
+        masks = self._book.masks_left(
+            len(self._history), history, self._senders, self._shares, self._checks
+        )
         add_streams(self._sums, [(key, not subtracted) for key, subtracted in masks])
         sums, self._sums = self._sums, ()
         self._phase = _Phase.IDLE

@@ -11,7 +11,11 @@ it, or pass off its own key as a party's.
 Two parties mask with a *pair secret* of the round: a part of a stream whose key they derive from
 the agreement of their roster keys, for this epoch alone. So a round needs no key agreement of its
 own. For the case that it drops out, each party publishes its pair secrets of a round sealed under
-its pair key of that round: whoever recovers the key opens them, and nothing of any other round.
+its pair key of that round: whoever recovers the key opens them, and nothing of any other round. The
+coordinator compares them with checks from the parties that answer.
+
+A party forgets a round's secrets when a later one begins. That does not protect them from a thief
+of its roster key who also has the messages of the epoch; see `masking`.
 
 Shares leave a party only through `EpochKeys.reveal`: for each party and round the share of the self
 seed or the share of the pair key, never both, because a round has one list of survivors. `masking`
@@ -176,7 +180,7 @@ class EpochKeys(_Epoch):
         key = keys.derive_key(
             self._secrets[other],
             "pair secrets of an epoch",
-            job=keys.digest(self._agreed, self.ask.epoch),
+            job=keys.digest(self._agreed, self.ask.epoch, self.ask.n_rounds),
             round_number=self.ask.first_round,
             names=(self._name, other),
         )
@@ -305,6 +309,15 @@ class EpochKeys(_Epoch):
             held.shares_from[name][0 if name in survivors else 1] for name in self.participants
         )
 
+    def pair_checks(self, number: int, survivors: frozenset[str]) -> bytes:
+        """Return for each lost party of the epoch a check of the pair secret with it."""
+        held, own = self._held(number), self._name
+        return b"".join(
+            keys.pair_check(held.pair_with[name], self._agreed, number, (own, name))
+            for name in self.participants
+            if name not in survivors
+        )
+
     def _held(self, number: int) -> _RoundKeys:
         if self._taken is None:
             raise ProtocolError(f"Epoch {self.ask.epoch} has no shares yet; send them first.")
@@ -350,11 +363,17 @@ class EpochBook(_Epoch):
         }
 
     def masks_left(
-        self, number: int, history: bytes, survivors: Sequence[str], shares: Mapping[str, Revealed]
+        self,
+        number: int,
+        history: bytes,
+        survivors: Sequence[str],
+        shares: Mapping[str, Revealed],
+        checks: Mapping[str, bytes],
     ) -> list[MaskKey]:
         """Return the keys of the masks that remain in the sum over the survivors.
 
-        Every recovered secret is checked against the value that its owner published.
+        Every recovered secret is checked: a self seed against the value that its owner published,
+        a pair key by the seal that it opens, and what was sealed against the others' `checks`.
         """
         helpers = sorted(shares)[: self._settings.threshold]
         weight_of_share = weights([self._settings.roster.position(name) for name in helpers])
@@ -369,6 +388,8 @@ class EpochBook(_Epoch):
             else:
                 pairs = self._unsealed(name, secret, number)
                 fits = bool(pairs)
+                if fits:
+                    self._require_shared(name, pairs, number, survivors, checks)
                 for other in survivors if fits else ():
                     key = keys.pair_mask_key(pairs[other], told, number, (name, other))
                     masks.append((key, other > name))
@@ -378,6 +399,29 @@ class EpochBook(_Epoch):
                     f"those from {', '.join(helpers)} is wrong."
                 )
         return masks
+
+    def _require_shared(
+        self,
+        name: str,
+        pairs: Secrets,
+        number: int,
+        survivors: Sequence[str],
+        checks: Mapping[str, bytes],
+    ) -> None:
+        """Raise if a lost party sealed other secrets than it shares with those that answered.
+
+        A sum without it would be noise, and nobody would look for the reason at a party that is not
+        in it.
+        """
+        lost = [other for other in self.participants if other not in survivors]
+        start = lost.index(name) * KEY_BYTES
+        for other, told in checks.items():
+            right = keys.pair_check(pairs[other], self._agreed, number, (name, other))
+            if told[start : start + KEY_BYTES] != right:
+                raise ProtocolError(
+                    f"Parties {name!r} and {other!r} name different secrets for their mask in "
+                    f"round {number}; one of them is wrong. There is no sum."
+                )
 
     def _unsealed(self, name: str, pair_key: bytes, number: int) -> Secrets:
         """Return a party's pair secrets of a round; none if the key is not the one it dealt."""

@@ -160,8 +160,9 @@ def test_the_mask_of_a_pair_is_theirs_in_one_round_of_one_job():
         keys.self_mask_key(secret, b"told", 1, "ann"),
         keys.self_mask_key(secret, b"told", 1, "bob"),
         keys.self_check(secret, b"told", 1, "ann"),
+        keys.pair_check(secret, b"told", 1, ("ann", "bob")),
     ]
-    assert len({own, *others}) == 8
+    assert len({own, *others}) == 9
 
 
 PARTS = st.lists(st.one_of(st.text(), st.binary(), st.integers()), max_size=4)

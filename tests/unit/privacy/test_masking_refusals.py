@@ -12,7 +12,13 @@ import pytest
 from spinney.errors import ProtocolError, SettingError
 from spinney.privacy.keys import KeyPair
 from spinney.privacy.masking import SecureSumParty
-from spinney.privacy.sharing import EpochKeys
+from spinney.privacy.sharing import (
+    SHARE_BYTES,
+    EpochKeys,
+    agree_with_all,
+    recover_secret,
+    weights,
+)
 from spinney.transport.codec import encode
 from unit.privacy.federations import Federation  # type: ignore[import-not-found]
 
@@ -271,3 +277,61 @@ def test_no_error_tells_anything_about_a_vector():
         with pytest.raises((ProtocolError, SettingError)) as error:
             wrong()
         assert str(CANARY)[:6] not in f"{error.value} {error.value.public} {error.value.local}"
+
+
+def seal_wrong(keys, victims):
+    """Return what a party publishes that seals other secrets than it shares with the victims."""
+    right = {number: dict(held.pair_with) for number, held in keys._rounds.items()}
+    for held in keys._rounds.values():
+        held.pair_with |= dict.fromkeys(victims, bytes(32))
+    reply = keys._dealt()
+    for number, held in keys._rounds.items():
+        held.pair_with = right[number]
+    return reply
+
+
+@pytest.mark.parametrize("victims", [("p0", "p1", "p2", "p3"), ("p2",)])
+def test_a_party_that_sealed_wrong_secrets_before_it_left_is_named(monkeypatch, victims):
+    """Without the checks the sum over the others would be noise, and nobody would notice."""
+    dealt = EpochKeys._dealt
+
+    def deal(keys):
+        if keys._name != "p4":
+            return dealt(keys)
+        monkeypatch.setattr(EpochKeys, "_dealt", dealt)
+        return seal_wrong(keys, victims)
+
+    monkeypatch.setattr(EpochKeys, "_dealt", deal)
+    everyone = Federation(5)
+    everyone.masked(everyone.zeros())
+    assert not everyone.opened()[0].any()  # what it sealed does not matter while it is there
+    everyone.masked(everyone.zeros(), everyone.names[:4])
+    wrong = rf"Parties 'p4' and '{victims[0]}' name different secrets .* round 2; one of them is"
+    with pytest.raises(ProtocolError, match=wrong):
+        everyone.opened()
+
+
+def test_checks_of_pair_secrets_are_for_the_dropped_parties_only_and_complete():
+    everyone = Federation(5)
+    everyone.masked(everyone.zeros())
+    ask = everyone.coordinator.end_vectors()
+    assert everyone.parties["p0"].unmask(ask).pair_checks == b""
+    everyone.masked(everyone.zeros(), everyone.names[:3])
+    ask = everyone.coordinator.end_vectors()
+    reply = everyone.parties["p0"].unmask(ask)
+    assert len(reply.pair_checks) == 2 * 32
+    for bad in (b"", reply.pair_checks[:-1], reply.pair_checks + b"x"):
+        with pytest.raises(ProtocolError, match="truncated or padded: it must have 1 parts of 64"):
+            everyone.coordinator.add_shares(replace(reply, pair_checks=bad))
+
+
+def test_one_stolen_key_and_the_recorded_letters_open_all_secrets_of_its_party():
+    """As `masking` says under what is not covered: so a key is for one job, and is not stored."""
+    everyone = Federation(3)
+    (ask, letters) = everyone.coordinator._book.ask, everyone.coordinator._book._replies["p0"]
+    secrets = agree_with_all(everyone.pairs["p0"], everyone.settings.roster)
+    thief = EpochKeys(everyone.settings, "p0", secrets, ask)
+    sent = zip(everyone.names, letters.letters, strict=True)
+    opened = [thief._letters(name).open(letter, thief._about("p0", name)) for name, letter in sent]
+    seed = recover_secret(weights((0, 1)), [content[:SHARE_BYTES] for content in opened[:2]])
+    assert seed == everyone.parties["p0"]._keys._rounds[1].self_seed

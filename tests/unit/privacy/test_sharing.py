@@ -336,7 +336,8 @@ def test_a_dropped_partys_late_vector_stays_hidden():
     held, book, vectors = masked_round()
     survivors = frozenset(PAIRS) - {"eve"}
     revealed = {name: held[name].reveal(ROUND, survivors) for name in survivors}
-    masks = book.masks_left(ROUND, HISTORY, sorted(survivors), revealed)
+    checks = {name: held[name].pair_checks(ROUND, survivors) for name in survivors}
+    masks = book.masks_left(ROUND, HISTORY, sorted(survivors), revealed, checks)
     assert len(masks) == 4 + 4
     for name in survivors:
         self_share, pair_share = held[name]._rounds[ROUND].shares_from["eve"]
@@ -356,15 +357,16 @@ def test_a_dropped_partys_late_vector_stays_hidden():
 def test_two_parties_share_a_secret_for_each_round_that_no_other_round_or_epoch_has():
     held, _, _ = epoch()
     later, _, _ = epoch(ask=replace(ASK, epoch=2))
+    longer, _, _ = epoch(ask=replace(ASK, n_rounds=4))  # parties that are told different lengths
     secrets = set()
     for one, two in combinations(PAIRS, 2):
         for number in held[one]._rounds:
-            for keys in (held, later):
+            for keys in (held, later, longer):
                 secret = keys[one]._rounds[number].pair_with[two]
                 assert secret == keys[two]._rounds[number].pair_with[one]
                 assert len(secret) == 32
                 secrets.add(secret)
-    assert len(secrets) == 10 * 3 * 2
+    assert len(secrets) == 10 * 3 * 3
 
 
 def test_a_pair_key_opens_the_pair_secrets_of_its_own_party_and_round_only():

@@ -47,8 +47,8 @@ class Offered:
     def laid(self, nodes: OwnNodes) -> Slots:
         """Lay cells over the columns; raise if the party does not have a column or node."""
         most = int(self.n_slots.max(initial=0))
-        fits = self.n_slots.size == nodes.tree.size
-        fits = fits and self.column.size == self.phase.size == int(self.n_slots.sum())
+        fits = self.n_slots.shape == (nodes.tree.size,)  # a fact does not tell shapes apart
+        fits = fits and self.column.shape == self.phase.shape == (int(self.n_slots.sum()),)
         if not fits or int(self.column.max(initial=0)) >= max(nodes.columns.n_columns, 1):
             raise ProtocolError("The question is about columns or nodes that do not exist.")
         used = np.arange(most) < self.n_slots[:, None]

@@ -53,7 +53,7 @@ AskTypes = dict[str, type[Ask[Any]]]
 
 @message
 class EpochReply:
-    """A party's public keys and its sealed letters to the others."""
+    """A party's public key, its sealed pair secrets and its sealed letters to the others."""
 
     keys: KeysReply
 
@@ -63,7 +63,7 @@ class EpochAsk(Ask[EpochReply]):
     """Which keys do you use for the next sums?"""
 
     keys: KeysAsk
-    reveals: ClassVar[str] = "public keys and sealed key shares; nothing of the table"
+    reveals: ClassVar[str] = "a public key, sealed keys and key shares; nothing of the table"
     reply_type: ClassVar[type[Any]] = EpochReply
 
 
@@ -120,7 +120,9 @@ class RevealAsk(Ask[RevealReply]):
     """Which shares open the sum over these survivors?"""
 
     unmask: UnmaskAsk
-    reveals: ClassVar[str] = "shares of one mask key for each party"
+    reveals: ClassVar[str] = (
+        "shares of one mask key for each party, checks of dropped parties' keys"
+    )
     reply_type: ClassVar[type[Any]] = RevealReply
 
 
