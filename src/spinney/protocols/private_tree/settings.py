@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from hashlib import sha256
 from typing import Final, Literal
 
 from msgspec import UNSET
@@ -168,7 +167,7 @@ def _cut_noise(settings: TreeSettings, depth: int, n_columns: int) -> float:
 
 
 def boosting_of(settings: TreeSettings) -> BoostingSettings:
-    """Return the boosting from which a tree is distilled; its trees follow from the job's name."""
+    """Return the boosting from which a tree is distilled; a fixed seed draws its small trees."""
     given = fraction_of(settings.privacy.leaf_share, "leaf_share")
     shape = TreeShape(
         max_depth=settings.max_depth,
@@ -176,12 +175,10 @@ def boosting_of(settings: TreeSettings) -> BoostingSettings:
         leaf_share=str(min(given, _DISTILLED_LEAVES)),
         shrinkage=settings.shrinkage,
     )
-    digest = sha256(settings.privacy.job.encode()).digest()
     return BoostingSettings(
         privacy=settings.privacy,
         task=settings.task,
         assumed_rows=settings.n_rows,
-        seed=int.from_bytes(digest[:8], "big"),
         message_limit=settings.message_limit,
         tree=shape,
     )
