@@ -11,6 +11,8 @@ _SCRIPTS = (
     "growth",
     "memory",
     "quality",
+    "at_home",
+    "wide",
     "start",
     "masking",
     "noise",

@@ -48,11 +48,11 @@ def cut_by_value(edges, column, lowest, highest, word):
 
 
 @inlined
-def _cut_by_bin(lowest, highest, draw, n_draws, word):
-    """Return a cut in [lowest, highest), drawn uniformly among the bins of the draw's share."""
+def _cut_by_bin(lowest, highest, share, n_shares, word):
+    """Return a cut in [lowest, highest), drawn uniformly among the bins of a share of it."""
     span = highest - lowest
-    begin = lowest + span * (draw - 1) // (n_draws - 1)
-    end = lowest + span * draw // (n_draws - 1)
+    begin = lowest + span * share // n_shares
+    end = lowest + span * (share + 1) // n_shares
     begin = min(begin, highest - 1)
     return begin + np.int64(word % np.uint64(max(end - begin, 1)))
 
@@ -64,7 +64,7 @@ def draw_cuts(
 ):  # fmt: skip
     """Draw the features of each node in random order, and `draws` cuts of each.
 
-    The first cut of a feature is uniform in its values, as in the paper; the others are uniform in
+    Half of a feature's cuts are uniform in its values, as in the paper; the others are uniform in
     its bins, for columns whose rows are concentrated in a small part of their range. A node that
     draws on (`stage`) draws other cuts; line k of it goes on where line k - 1 ended.
 
@@ -81,6 +81,7 @@ def draw_cuts(
         state = keys[node]
         taken = 0
         n_draws = draws[node]
+        by_value = n_draws if n_draws == 1 else n_draws // 2
         before = np.int64(line[node]) * n_features[node]  # usable features of the lines before
         for i in range(n_columns):
             if taken == n_features[node]:
@@ -108,10 +109,11 @@ def draw_cuts(
                 cut[node, slot] = lowest
                 if highest > lowest and not is_category[column]:
                     word = mixed(word)
-                    if draw == 0:
+                    if draw < by_value:
                         cut[node, slot] = cut_by_value(edges, column, lowest, highest, word)
                     else:
-                        cut[node, slot] = _cut_by_bin(lowest, highest, draw, n_draws, word)
+                        share, n_shares = draw - by_value, n_draws - by_value
+                        cut[node, slot] = _cut_by_bin(lowest, highest, share, n_shares, word)
             taken += 1
         for slot in range(taken * n_draws, feature.shape[1]):
             feature[node, slot] = -1
