@@ -333,5 +333,7 @@ def test_one_stolen_key_and_the_recorded_letters_open_all_secrets_of_its_party()
     thief = EpochKeys(everyone.settings, "p0", secrets, ask)
     sent = zip(everyone.names, letters.letters, strict=True)
     opened = [thief._letters(name).open(letter, thief._about("p0", name)) for name, letter in sent]
-    seed = recover_secret(weights((0, 1)), [content[:SHARE_BYTES] for content in opened[:2] if content])
+    seed = recover_secret(
+        weights((0, 1)), [content[:SHARE_BYTES] for content in opened[:2] if content]
+    )
     assert seed == everyone.parties["p0"]._keys._rounds[1].self_seed
