@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +20,7 @@ from spinney.estimators.private import is_private, ledgers_of
 from spinney.tables.table import MemoryTable
 from spinney.tables.undeclared import undeclared_rows
 from spinney.transport.in_process import InProcess
-from spinney.trees.threads import thread_count
+from spinney.trees.threads import in_turn, thread_count
 from spinney.typing import Floats, Progress, silent
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class RowsEstimator(Evaluates, Compares, metaclass=ABCMeta):
         from spinney.protocols.verified.simulated import connect_parties  # noqa: PLC0415  late
 
         spec, is_masked = self._spec, self._is_masked(settings, len(tables))
-        memories = self._memories(tables)
+        memories, at_once = self._memories(tables), self._n_at_once(len(tables))
         sides = {
             name: spec.party(
                 table,
@@ -135,9 +136,10 @@ class RowsEstimator(Evaluates, Compares, metaclass=ABCMeta):
             privacy=settings.privacy,
             honest=self.honest,
             unverified=() if spec.is_verified(settings) else spec.summed,
-            connect=partial(InProcess, at_once=self._n_at_once(len(tables))),
+            connect=partial(InProcess, at_once=at_once),
         )
-        training = spec.train(channel, settings, n_jobs=self.n_jobs, progress=progress)
+        with in_turn() if at_once > 1 else nullcontext():
+            training = spec.train(channel, settings, n_jobs=self.n_jobs, progress=progress)
         return training, dict(sides)
 
     @property

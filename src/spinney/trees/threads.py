@@ -2,12 +2,13 @@
 
 import os
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from numbers import Integral
-from threading import Semaphore, local
+from threading import local
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from spinney.typing import Integers
 Range = tuple[int, int]
 LITTLE_WORK = 4096  # rows, or what costs about as much: threads would take longer than they save
 _OWN = local()  # whether this thread is in a task
+_IN_TURN: list[None] = []  # not empty: tasks of all threads are done in the order they come
 TASKS_PER_THREAD = 4  # more than one, because work is estimated and the slowest task decides
 
 
@@ -39,14 +41,8 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="spinney")
 
 
-@cache
-def _cores(n_threads: int) -> Semaphore:
-    return Semaphore(n_threads)
-
-
 if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
-    os.register_at_fork(after_in_child=_cores.cache_clear)  # which may have held some
 
 
 def equal_ranges(work: Integers, n_ranges: int) -> list[Range]:
@@ -71,40 +67,67 @@ def shared_out(work: Callable[[], Integers], n_items: int, n_threads: int) -> li
     return equal_ranges(work(), TASKS_PER_THREAD * n_threads)
 
 
+@contextmanager
+def in_turn() -> Iterator[None]:
+    """Have all tasks done in the order in which they come, by as many threads as there may be.
+
+    For parties that answer at the same time: threads that work for themselves would have more tasks
+    under way than there are cores, each of which takes longer.
+    """
+    _IN_TURN.append(None)  # lists are safe between threads
+    try:
+        yield
+    finally:
+        _IN_TURN.pop()
+
+
 def run_ranges(task: Callable[[int, int], object], ranges: list[Range], n_threads: int) -> None:
     """Run `task(first, last)` for every range: on this thread, and on others that are idle.
 
-    This thread works too, instead of waiting: small tasks are done before another thread is awake.
-    Two parties that answer at the same time would so have more tasks under way than cores, each of
-    which takes longer; so no more than `n_threads` tasks run at once, whoever wants them done. What
-    a task spreads in its turn runs on its own thread.
+    This thread works too, instead of waiting (unless all work is done `in_turn`): small tasks are
+    done before another thread is awake. What a task spreads in its turn runs on its own thread.
     """
     if n_threads == 1 or len(ranges) <= 1 or getattr(_OWN, "is_busy", False):
         for first, last in ranges:
             task(first, last)
         return
-    left, cores = deque(ranges), _cores(n_threads)
+    if _IN_TURN:
+        _run(task, [deque([one]) for one in ranges], deque(), n_threads)
+    else:
+        left = deque(ranges)
+        _run(task, [left] * (min(n_threads, len(ranges)) - 1), left, n_threads)
 
-    def work() -> None:
-        while left:
-            with cores:
-                try:
-                    first, last = left.popleft()
-                except IndexError:
-                    return
-                _OWN.is_busy = True
-                try:
-                    task(first, last)
-                finally:
-                    _OWN.is_busy = False
 
-    n_helpers = min(n_threads, len(ranges)) - 1
-    helpers = [_pool(n_threads).submit(work) for _ in range(n_helpers)]
+def _run(
+    task: Callable[[int, int], object],
+    others: list[deque[Range]],
+    own: deque[Range],
+    n_threads: int,
+) -> None:
+    """Run some ranges on other threads, and those of `own` on this one too."""
+    only_others = not own
+    helpers = [_pool(n_threads).submit(_work, task, left) for left in others]
     try:
-        work()
+        _work(task, own)
+        if only_others:
+            wait(helpers, return_when=FIRST_EXCEPTION)
     finally:
-        left.clear()
+        own.clear()
         begun = [helper for helper in helpers if not helper.cancel()]
         wait(begun)
     for helper in begun:
         helper.result()
+
+
+def _work(task: Callable[[int, int], object], left: deque[Range]) -> None:
+    """Run tasks until none is left."""
+    _OWN.is_busy = True
+    try:
+        while True:
+            try:
+                first, last = left.popleft()
+            except IndexError:
+                return
+            task(first, last)
+    finally:
+        _OWN.is_busy = False

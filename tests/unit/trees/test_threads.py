@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney.errors import SettingError
-from spinney.trees.threads import LITTLE_WORK, equal_ranges, run_ranges, shared_out, thread_count
+from spinney.trees.threads import (
+    LITTLE_WORK,
+    equal_ranges,
+    in_turn,
+    run_ranges,
+    shared_out,
+    thread_count,
+)
 
 
 @given(
@@ -71,7 +78,7 @@ def test_one_thread_is_given_all_items_at_once():
     assert shared_out(lambda: np.zeros(0, np.int64), 0, 2) == []
 
 
-def test_two_callers_have_no_more_tasks_under_way_than_cores():
+def test_two_callers_in_turn_have_no_more_tasks_under_way_than_cores():
     most, lock, both = [0, 0], Lock(), Barrier(2)
 
     def task(*_):
@@ -86,9 +93,23 @@ def test_two_callers_have_no_more_tasks_under_way_than_cores():
         both.wait(10)
         run_ranges(task, [(i, i + 1) for i in range(8)], 2)
 
-    with ThreadPoolExecutor(2) as callers:
+    with in_turn(), ThreadPoolExecutor(2) as callers:
         list(callers.map(call, range(2)))
     assert most == [0, 2]
+
+
+def test_an_error_of_a_task_in_turn_is_raised_and_later_tasks_are_not_begun():
+    done = []
+
+    def task(first, _):
+        done.append(first)
+        if first == 0:
+            raise ZeroDivisionError
+        sleep(0.01)
+
+    with in_turn(), pytest.raises(ZeroDivisionError):
+        run_ranges(task, [(i, i + 1) for i in range(50)], 2)
+    assert len(done) < 50
 
 
 def test_a_task_may_spread_work_in_its_turn():
