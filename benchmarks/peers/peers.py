@@ -1,7 +1,6 @@
 """Who is measured, with which settings, and on which rows."""
 
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -99,29 +98,66 @@ PEERS = (
 
 EPSILONS = (1.0, 10.0)
 PRIVATREE = {1.0: 0.697, 10.0: 0.731}  # by our notes: seed 0's rows, one site, depth 4, three runs
+TRIES = 6  # settings of each private learner that are tried at each epsilon, its own among them
+TUNED_ON, N_TUNED = 1000, 2  # the first of the turns that choose among them; none of them counts
+_N_ROWS, _DELTA = 16_000, 1e-6  # roughly public
 
 
-def _private(first: Settings, *others: Settings) -> tuple[Settings, ...]:
+def _private(*settings: Settings) -> tuple[Settings, ...]:
     """Return a grid at every epsilon; its first setting is the one that users meet."""
-    return tuple({"epsilon": e, **one} for e in EPSILONS for one in (first, *others))
+    return tuple({"epsilon": e, **one} for e in EPSILONS for one in settings)
 
 
-def _each(**values: tuple[Any, ...]) -> list[Settings]:
-    return [dict(zip(values, one, strict=True)) for one in product(*values.values())]
+_SIZES: tuple[Settings, ...] = (
+    {"n_estimators": 20, "max_depth": 6},
+    {"n_estimators": 20, "max_depth": 8},
+    {"n_estimators": 100, "max_depth": 6},
+    {"n_estimators": 100, "max_depth": 8},
+    {"n_estimators": 100, "max_depth": 10},
+)
+_BOOSTS: tuple[Settings, ...] = (
+    {"n_passes": 2},
+    {"n_passes": 10},
+    {"max_depth": 3},
+    {"max_depth": 6},
+    {"method": "pairs"},
+)
+_TREES: tuple[Settings, ...] = (
+    *({"max_depth": depth} for depth in (3, 4, 6, 8)),
+    {"method": "histograms"},
+)
+_EBMS: tuple[Settings, ...] = (
+    {"max_rounds": 100},
+    {"max_rounds": 600},
+    {"learning_rate": 0.03},
+    {"max_leaves": 5},
+    {"max_bins": 16},
+)
 
 
-_FORESTS = _each(n_estimators=(20, 100), max_depth=(6, 8, 10))
-_TREES = _each(max_depth=(4, 6, 8), n_bins=(10, 25))
+def _ours(name: str, learner: str, others: tuple[Settings, ...], **privacy: float | None) -> Peer:
+    return Peer(
+        f"Spinney, {name}", "ours", {"learner": learner, "n_rows": _N_ROWS, **privacy}, "ours",
+        note="four parties, of whom secure sums count on two to be honest; nobody is trusted",
+        grid=_private({}, *others),
+    )  # fmt: skip
+
+
 PRIVATE = (
+    _ours("private boosting", "PrivateBoostingClassifier", _BOOSTS, delta=None),
+    _ours("private boosting, delta", "PrivateBoostingClassifier", _BOOSTS, delta=_DELTA),
+    _ours("private tree", "PrivateTreeClassifier", _TREES),
+    _ours("private forest", "PrivateForestClassifier", _SIZES),
+    _ours("private forest, delta", "PrivateForestClassifier", _SIZES, delta=_DELTA),
     Peer(
-        "Spinney, private tree", "ours", {"learner": "PrivateTreeClassifier"}, "ours",
-        note="four parties, who trust the coordinator with sums where it takes a noisy maximum",
-        grid=_private({"max_depth": 5, "n_bins": 10}, *_TREES),
-    ),
-    Peer(
-        "Spinney, private forest", "ours", {"learner": "PrivateForestClassifier"}, "ours",
-        note="four parties, of whom secure sums count on two to be honest",
-        grid=_private({"n_estimators": 20, "max_depth": 5}, *_FORESTS),
+        "DP-EBM", "pooled",
+        {
+            "learner": "interpret.privacy.DPExplainableBoostingClassifier", "n_jobs": 2,
+            "delta": _DELTA, "feature_types": ["continuous"] * 20,
+            "privacy_bounds": [[-6.0, 6.0]] * 20,
+        },
+        "pooled", "interpret", ("interpret",), "one site has all rows; delta 1e-6",
+        grid=_private({}, *_EBMS),
     ),
     Peer(
         "diffprivlib", "pooled",
@@ -130,13 +166,14 @@ PRIVATE = (
             "bounds": [-6.0, 6.0], "classes": [0, 1],
         },
         "pooled", "diffprivlib", DIFFPRIVLIB, "one site has all rows",
-        grid=_private(*_FORESTS, {"n_estimators": 10, "max_depth": 5}),
+        grid=_private({}, *_SIZES),
     ),
     Peer(
-        "distributed_random_forest, DP", "distributed_forest", {"use_differential_privacy": True},
-        "federated", "drf", DRF,
-        "20 trees of each client; not private at any epsilon: its cuts are chosen without noise",
-        grid=_private(_FOREST),
+        "distributed_random_forest, DP", "distributed_forest",
+        {**_FOREST, "use_differential_privacy": True}, "federated", "drf", DRF,
+        "20 trees of each client; not private at any epsilon: its cuts are chosen without noise; "
+        "not tuned",
+        grid=_private({}),
     ),
 )  # fmt: skip
 

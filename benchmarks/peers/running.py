@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
 from statistics import mean, median, quantiles, stdev
@@ -13,7 +13,7 @@ from typing import Any
 
 from harness import RESULTS
 from peers.child import MARK
-from peers.peers import Peer, Settings, Workload
+from peers.peers import N_TUNED, TUNED_ON, Peer, Settings, Workload
 
 _HERE = Path(__file__).parent
 ENVIRONMENTS = RESULTS / "peers" / "envs"
@@ -112,14 +112,36 @@ def once(peer: Peer, python: str, rows: Path) -> list[Row]:
     return [row | {"chatter": _last(after)} for row in found] if after.strip() else found
 
 
+def tuned(
+    peers: tuple[Peer, ...], workload: Workload, *, install: bool
+) -> tuple[tuple[Peer, ...], list[Case]]:
+    """Return each peer with its own setting and the best by turns that do not count, and those."""
+    tried = interleaved(peers, workload, N_TUNED, first=TUNED_ON, install=install)
+    settled = []
+    for peer in peers:
+        grid: list[Settings] = []
+        for epsilon in dict.fromkeys(one["epsilon"] for one in peer.grid):
+            cases = [c for c in tried if c.peer is peer and c.setting["epsilon"] == epsilon]
+            ran = [case for case in cases if case.ran]
+            own, best = cases[0], best_of(ran) if ran else cases[0]
+            grid += [own.setting] if best is own else [own.setting, best.setting]
+        settled.append(replace(peer, grid=tuple(grid)))
+    return tuple(settled), tried
+
+
+def best_of(cases: list[Case]) -> Case:
+    """Return the case that is right most often."""
+    return max(cases, key=lambda case: mean(case.each("accuracy")))
+
+
 def interleaved(
-    peers: tuple[Peer, ...], workload: Workload, n_turns: int, *, install: bool
+    peers: tuple[Peer, ...], workload: Workload, n_turns: int, *, first: int = 0, install: bool
 ) -> list[Case]:
     """Run the peers in turns, each turn on rows of its own; return what every setting found."""
     pythons = {peer.name: python_of(peer, install=install) for peer in peers}
     cases = {peer.name: [Case(peer, one) for one in peer.grid] for peer in peers}
     with tempfile.TemporaryDirectory() as place:
-        for turn in range(n_turns):
+        for turn in range(first, first + n_turns):
             rows = Path(place) / f"{turn}.npz"
             workload.save(rows, turn)
             start = turn % len(peers)

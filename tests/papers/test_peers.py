@@ -137,7 +137,8 @@ def test_with_all_federated_peers_skipped_the_rest_is_kept_and_the_page_reads_we
     assert "Our forest reaches 0.9000 ± 0.0000. scikit-learn on pooled rows reaches" in text
     assert "Not run: FedTree, flwr-trees forest, " in text
     assert "The machine was not quiet (others used 50 % of the cores)" in text
-    assert "At epsilon 1 Spinney, private tree reaches 0.9000 ± 0.0000 as set (depth 5, 10" in text
+    assert "same budget: at each epsilon 6 settings, its own defaults among them, tried on 2" in text
+    assert "At epsilon 1 Spinney, private boosting reaches 0.9000 ± 0.0000 as it comes. " in text
     assert kept["turns"][0] == {"learner": "Spinney", "seconds": [1, 1], "accuracy": [0.9, 0.9]}
     assert kept["cells"]["stored"] == kept["runs"][0]["cells"] == kept["cells"]["wanted"] - 8
 
@@ -160,6 +161,33 @@ def test_nothing_at_all_ran(shown):
     kept, text = shown(failing=names)
     assert kept["cells"]["stored"] == 0
     assert "Our forest did not run. scikit-learn on pooled rows did not run." in text
+
+
+def test_private_learners_have_the_same_budget_of_tries_and_begin_with_their_own_settings():
+    for peer in peers.PRIVATE:
+        for epsilon in peers.EPSILONS:
+            grid = [one for one in peer.grid if one["epsilon"] == epsilon]
+            assert grid[0] == {"epsilon": epsilon}
+            assert len(grid) == (1 if peer.name.endswith(", DP") else peers.TRIES)
+
+
+def test_settings_are_chosen_on_turns_that_do_not_count(monkeypatch):
+    seen = []
+
+    def once(peer, _python, rows):
+        seen.append(int(rows.stem))
+        good = {2: 0.8, None: 0.7, 3: 0.6}
+        return [{"accuracy": good[one.get("max_depth")]} for one in peer.grid]
+
+    monkeypatch.setattr(running, "once", once)
+    grid = tuple({"epsilon": 1.0, **one} for one in ({}, {"max_depth": 2}, {"max_depth": 3}))
+    asked = peers.Peer("some", "ours", {}, "ours", grid=grid)
+    (settled,), tried = running.tuned((asked,), SMALL, install=False)
+    assert settled.grid == grid[:2]
+    assert [one.each("accuracy")[0] for one in tried] == [0.7, 0.8, 0.6]
+    assert seen == [peers.TUNED_ON, peers.TUNED_ON + 1]
+    running.interleaved((settled,), SMALL, 10, install=False)
+    assert not set(seen[:2]) & set(seen[2:])
 
 
 def case(name, *accuracies):
