@@ -76,7 +76,7 @@ PEERS = (
         grid=_batches(_tries(
             max_iter=(2, 3, 4, 6, 8), batch_trees=(2, 4, 6, 10), max_depth=_DEEP,
             learning_rate=(0.6, 0.8, 1.0), colsample_bytree=(0.6, 1.0), min_samples_leaf=(5, 20),
-            max_bins=(64, 255),
+            max_bins=(64, 255), subsample=(0.8, 1.0),
         )),
     ),
     Peer(
