@@ -16,7 +16,7 @@ _RF = {**_FOREST, "n_jobs": 2}
 _GROWN = {"learner": "HorizontalForestClassifier", **_FOREST}
 _BOOSTED = {"learner": "HorizontalBoostingClassifier", "max_iter": N_TREES, "batch_trees": 4}
 LEVELS = (0.93, 0.95, 0.97)  # a tuned learner is shown with its fastest setting that is so accurate
-PUBLIC_TRIES = 20  # settings of each federated learner that are tried, its own among them
+PUBLIC_TRIES = 12  # settings of each federated learner that are tried, its own among them
 
 
 @dataclass(frozen=True)
