@@ -26,8 +26,8 @@ _BUDGET = (
     f"defaults among them, tried on {N_TUNED} drawn tables that no other figure here comes from."
 )
 _TUNED = (
-    f"Our masked boosting and every federated peer are shown as set and tuned: of {PUBLIC_TRIES} "
-    "settings each, drawn before any was tried, those that were quickest on "
+    f"Our masked boosting and flwr-trees XGBoost were tuned alike: of {PUBLIC_TRIES} settings "
+    "each, drawn before any was tried, those are shown that were quickest on "
     f"{N_TUNED} drawn tables of their own to reach an accuracy of "
     f"{' or '.join(f'{level:g}' for level in LEVELS)}; else the most accurate one."
 )

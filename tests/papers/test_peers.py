@@ -133,7 +133,7 @@ def shown(tmp_path, monkeypatch):
 def test_with_all_federated_peers_skipped_the_rest_is_kept_and_the_page_reads_well(shown):
     kept, text = shown()
     federated = [row for row in kept["tables"][0]["rows"] if row["kind"] == "federated"]
-    assert len(federated) == 5
+    assert len(federated) == 8
     assert all(row["note"].startswith("skipped: not installed") for row in federated)
     assert "No federated peer ran: `make peers INSTALL=1` installs them." in text
     assert "Our forest reaches 0.9000 ± 0.0000. scikit-learn on pooled rows reaches" in text
@@ -143,14 +143,14 @@ def test_with_all_federated_peers_skipped_the_rest_is_kept_and_the_page_reads_we
     assert same in text
     assert "At epsilon 1 Spinney, private boosting reaches 0.9000 ± 0.0000 as it comes. " in text
     assert kept["turns"][0] == {"learner": "Spinney", "seconds": [1, 1], "accuracy": [0.9, 0.9]}
-    assert kept["cells"]["stored"] == kept["runs"][0]["cells"] == kept["cells"]["wanted"] - 5
+    assert kept["cells"]["stored"] == kept["runs"][0]["cells"] == kept["cells"]["wanted"] - 8
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("Spinney", "Our forest did not run. scikit-learn on pooled rows reaches 0.9000"),
-        ("Spinney, masked", "than 0 of the 5. Spinney, masked did not run. "),
+        ("Spinney, masked", "than 0 of the 8. Spinney, masked did not run. "),
         ("scikit-learn", "Our forest reaches 0.9000 ± 0.0000. scikit-learn on pooled rows did not"),
         ("diffprivlib", "Not run: diffprivlib."),
     ],
@@ -174,9 +174,9 @@ def test_private_learners_have_the_same_budget_of_tries_and_begin_with_their_own
             assert len(grid) == (1 if peer.name.endswith(", DP") else peers.TRIES)
 
 
-def test_federated_learners_have_the_same_budget_of_tries_and_begin_with_their_own_setting():
+def test_tuned_federated_learners_have_the_same_budget_of_tries_and_begin_with_their_own():
     for peer in peers.PEERS:
-        tuned = peer.kind == "federated" or peer.name == "Spinney boosting, masked"
+        tuned = peer.name in ("flwr-trees XGBoost", "Spinney boosting, masked")
         assert peer.grid[0] == {}
         assert len(peer.grid) == (peers.PUBLIC_TRIES if tuned else 1)
         assert not [one for one in peer.grid[1:] if peer.grid.count(one) > 1]
