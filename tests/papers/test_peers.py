@@ -102,7 +102,7 @@ def shown(tmp_path, monkeypatch):
     """Run the command over peers that only pretend; return what it kept, and the page."""
 
     def show(failing=(), *, installed=False):
-        def once(peer, _python, _rows):
+        def once(peer, _python, _rows, _n_threads):
             if peer.name in failing:
                 return [{"failed": "crashed"}] * len(peer.grid)
             found = {"seconds": 1.0, "cpu": 1.0, "foreign": 0.5, "peak MB": 1.0, "accuracy": 0.9}
@@ -203,8 +203,9 @@ def test_the_quickest_setting_of_each_level_is_measured_or_else_the_most_accurat
 def test_settings_are_chosen_on_turns_that_do_not_count(monkeypatch):
     seen = []
 
-    def once(peer, _python, rows):
+    def once(peer, _python, rows, n_threads):
         seen.append(int(rows.stem))
+        assert n_threads == (1 if seen[-1] >= peers.TUNED_ON else 2)
         good = {2: 0.8, None: 0.7, 3: 0.6}
         return [{"accuracy": good[one.get("max_depth")]} for one in peer.grid]
 
