@@ -166,7 +166,7 @@ def simulate(
         from spinney.cli.sweeps import sweep  # noqa: PLC0415
 
         with show_progress() as stages:
-            found = sweep(job, swept, label, stages)
+            found = sweep(job, swept, label, out, stages)
         typer.echo(found.to_json() if as_json else str(found))
         return
     with show_progress() as stages:

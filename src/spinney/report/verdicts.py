@@ -45,9 +45,9 @@ class Joining(msgspec.Struct, frozen=True):
 
     score: str
     parties: dict[str, str]  # what the gain's interval says, by party
-    alone: float  # means over the parties
+    alone: float  # means over the parties whose gain has an interval, or over all if none has
     together: float
-    gain: Interval | None  # of the mean gain over parties that have an interval
+    gain: Interval | None  # of the mean gain over the same parties
 
     @property
     def overall(self) -> str:
@@ -73,8 +73,10 @@ class Joining(msgspec.Struct, frozen=True):
         words += f" ({', '.join(rest)})" if rest else ""
         assert self.gain is not None
         low, high = (number(end) for end in self.gain)
+        n_told = n - found[UNKNOWN]
+        of = f" at the {some(n_told, 'party', 'parties')} with enough rows" if n_told < n else ""
         return (
-            f"{words}. Overall: {_OVERALL[self.overall]}, {means} (mean gain within {low} to "
+            f"{words}. Overall: {_OVERALL[self.overall]}, {means}{of} (mean gain within {low} to "
             f"{high}, 95 %)."
         )
 
@@ -95,11 +97,12 @@ def _joining(found: Sequence[PartyQuality], score: str) -> Joining | None:
         return None
     gain_of = {q.party: q.intervals.get(f"gain_{score}") for q in compared}
     known = [gain for gain in gain_of.values() if gain is not None]
+    told = [q for q in compared if gain_of[q.party] is not None] or compared
     return Joining(
         score,
         {party: judge(gain) for party, gain in gain_of.items()},
-        sum(q.scores[f"local_{score}"] for q in compared) / len(compared),
-        sum(q.scores[score] for q in compared) / len(compared),
+        sum(q.scores[f"local_{score}"] for q in told) / len(told),
+        sum(q.scores[score] for q in told) / len(told),
         _mean_gain(known) if known else None,
     )
 

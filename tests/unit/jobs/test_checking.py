@@ -10,6 +10,7 @@ import pytest
 
 from spinney import load_model
 from spinney.errors import SettingError, TableError
+from spinney.jobs.checking.draft import job_text
 from spinney.jobs.checking.notes import Choices
 from spinney.jobs.checking.table import check_table
 
@@ -270,3 +271,39 @@ def test_a_number_that_may_stand_for_missing_is_pointed_out(tmp_path):
 def test_numbers_among_others_are_not_called_missing(tmp_path, numbers):
     cells = [str(numbers[n % 3]) for n in range(N)]
     assert "far from all other numbers" not in told(tmp_path, x=cells)[1]
+
+
+@pytest.mark.parametrize(
+    ("cells", "ends"),
+    [
+        ([18, *[*range(20, 79)] * 2, 97], [15, 100]),  # ages: no single person's age is an end
+        ([13, *[20] * 30, *[25] * 30], [0, 25]),  # many rows hold the upper end
+        ([0] * 30 + [1] * 30, [0, 1]),  # many rows hold both ends
+        ([*range(2014, 2024)] * 6, [2014, 2023]),
+        ([1013 + n for n in range(61)] * 2, [1010, 1075]),
+        ([n / 100 for n in range(37, 98)], [0.35, 1]),
+        ([-n for n in range(61)] * 2, [-60, 0]),
+    ],
+)
+def test_a_written_range_ends_at_no_number_that_few_rows_hold(tmp_path, cells, ends):
+    path = table_of(
+        tmp_path, x=[*map(str, cells)], age=(AGE * 3)[: len(cells)], ill=(ILL * 3)[: len(cells)]
+    )
+    text = job_text(check_table(path, "ill", None, Choices()))
+    (line,) = (line for line in text.splitlines() if line.startswith('"x" ='))
+    assert json.loads(re.search(r"range = (\[.*?\])", line)[1]) == ends
+
+
+def test_a_written_range_holds_every_number_of_its_column(tmp_path):
+    random = np.random.default_rng(3)
+    for n in range(40):
+        drawn = random.normal(random.normal(0, 100), 10.0 ** random.integers(1, 5), 61)
+        cells = [f"{one:.{n % 5}f}" for one in drawn] * 2
+        path = table_of(tmp_path, x=cells, age=[*AGE, "30"] * 2, ill=[*ILL, "no"] * 2)
+        text = job_text(check_table(path, "ill", None, Choices()))
+        (line,) = (line for line in text.splitlines() if line.startswith('"x" ='))
+        low, high = json.loads(re.search(r"range = (\[.*?\])", line)[1])
+        numbers = [*map(float, cells)]
+        assert low <= min(numbers)
+        assert high >= max(numbers)
+        assert high - low <= 1.6 * (max(numbers) - min(numbers))

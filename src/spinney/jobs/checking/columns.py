@@ -1,6 +1,5 @@
 """Judge a column by its profile: what it is, how to read it, or why it is left out."""
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Final
@@ -251,11 +250,3 @@ def spelling_note(what: str, name: str, mapping: dict[str, str]) -> Note:
         f"{what} {name!r} spells values in several ways; read {shown}{more}.",
         "If they are different, rename them in the table.",
     )
-
-
-def outward(ends: tuple[float, float]) -> tuple[float, float]:
-    """Return a range of round numbers around another, so that it shows no row's value."""
-    low, high = ends
-    size = max(abs(low), abs(high)) or 1.0
-    unit = 10.0 ** (math.floor(math.log10(size)) - 1)
-    return math.floor(low / unit) * unit, math.ceil(high / unit) * unit
