@@ -113,6 +113,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     own_curves: dict[str, tuple[float, ...]] = {}  # the same of each party's training rows
     subject: Subject | None = None
     told_by: str = ""  # the party whose own records this report is from; empty: the coordinator's
+    rules: dict[str, str] = {}  # of that party's policy, as they held when the run ended
 
     @property
     def is_private(self) -> bool:

@@ -79,7 +79,7 @@ def officer_document(folder: Path, ledgers: tuple[Path, ...] = ()) -> str:
         "Data": _data(model, about, model_source, told_in),
         "Who learns what": _who_learns_what(report, source),
         "What is promised": claims_section(report, source),
-        "What this epsilon means for a person": odds_section(report, source),
+        "What this epsilon means for a record": odds_section(report, source),
         "How the model left": _how_it_left(report, model, source, model_source),
         "What attacks got: the audit": audit_section(audit, model_source),
         "How good the model is": _quality(report, source),
@@ -180,7 +180,23 @@ def _parties(report: ReportFacts, about: About, source: Source, told_in: Source 
     ]
     words = "Each party kept its rows. The coordinator holds none."
     both = (source,) if told_in is None else (source, told_in)
-    return join_html(said(words, *both), table("Parties", ["who", "part", "contact"], lines))
+    found = table("Parties", ["who", "part", "contact"], lines)
+    return join_html(said(words, *both), found, _rules(report, source))
+
+
+def _rules(report: ReportFacts, source: Source) -> Html:
+    """Return the rules of the policy of the party whose report this is."""
+    if report.simulated:
+        return join_html()
+    if not report.rules:
+        words = "The rules of a party's policy stand in that party's own document."
+        return said(words, source)
+    words = (
+        f"The rules of the policy ([policy] in its file) of {report.told_by}, as they held when "
+        "the run ended. It refuses a job that breaks one of them."
+    )
+    lines: list[list[Content]] = [[rule, told] for rule, told in report.rules.items()]
+    return join_html(said(words, source), table("Policy", ["rule", "says"], lines))
 
 
 def _data(
