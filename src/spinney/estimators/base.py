@@ -137,9 +137,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Write the model to a file that `load_model` reads; equal models give equal bytes.
 
         A model that several parties grew is hardened as `spinney model export` does it: small
-        leaves are closed, and thresholds, counts and predictions are rounded. So it predicts nearly
-        as this estimator, but not for every row: one that lies between a threshold and its rounded
-        value goes the other way, and may get quite another prediction. With `exact`, it is written
+        leaves are closed, and thresholds, counts and predictions are rounded. So its predictions
+        differ from this estimator's, more where leaves are small; a row between a threshold and its
+        rounded value goes the other way, and may get quite another one. With `exact`, it is written
         as it was trained, with exact counts: do not pass that file on.
         """
         self._leaving(exact=exact).save(path)

@@ -27,6 +27,7 @@ class Use:
     notes: tuple[Note, ...] = ()
     is_id: bool = False
     n_values: int = 0  # different values, before any is joined
+    is_date: bool = False  # read as days since 1970-01-01
 
 
 def use_of(profile: ColumnProfile, choices: Choices) -> Use:
@@ -90,7 +91,7 @@ def _as_dates(profile: ColumnProfile, choices: Choices) -> Use | None:
         f"Column {profile.name!r} holds {written}; they are read as days since 1970-01-01.",
         f"To leave it out: --dates drop, or --drop {profile.name!r}.",
     )
-    return Use(profile.name, "number", expression, None, notes=(note,))
+    return Use(profile.name, "number", expression, None, notes=(note,), is_date=True)
 
 
 def _as_number(profile: ColumnProfile, choices: Choices) -> Use | None:

@@ -22,6 +22,11 @@ def job_name(checked: Checked) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip(".-") or "table"
 
 
+def dates_of(checked: Checked) -> tuple[str, ...]:
+    """Return the columns that are read as days."""
+    return tuple(use.name for use in checked.used if use.is_date)
+
+
 def query_of(checked: Checked, *, groups_rare: bool = False) -> str | None:
     """Return the query that reads the table as the check found it; None if it reads as it is.
 
@@ -107,6 +112,8 @@ def job_text(checked: Checked) -> str:
         lines.append(f"classes = {_list(tuple(sorted(_held(label.use), key=str)))}")
     elif label.use.ends is not None:
         lines.append(f"range = {_range(checked.profile.column(label.use.name), label.use)}")
+    if dates := dates_of(checked):
+        lines.append(f"dates = {_list(dates)}  # days since 1970-01-01, shown as dates in reports")
     lines += [
         "", "[settings]", "n_estimators = 100", "random_state = 0",
         "", "[simulation]", "n_parties = 5",

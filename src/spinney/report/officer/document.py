@@ -19,7 +19,7 @@ from spinney.report.page.measured import numbers
 from spinney.report.report import Report, load_report
 from spinney.report.settings import settings_in_words
 from spinney.report.verdicts import measured_in_words, verdict
-from spinney.report.words import capital, some
+from spinney.report.words import capital, date_of, some
 from spinney.tables.schema import Column, Label
 from spinney.version import __version__
 
@@ -76,7 +76,7 @@ def officer_document(folder: Path, ledgers: tuple[Path, ...] = ()) -> str:
     sections = {
         "Purpose": _purpose(about, told_in),
         "Parties and contacts": _parties(report, about, source, told_in),
-        "Data": _data(model, about, model_source, told_in),
+        "Data": _data(report, model, about, model_source, told_in),
         "Who learns what": _who_learns_what(report, source),
         "What is promised": claims_section(report, source),
         "What this epsilon means for a record": odds_section(report, source),
@@ -200,11 +200,16 @@ def _rules(report: ReportFacts, source: Source) -> Html:
 
 
 def _data(
-    model: ForestModel | None, about: About, source: Source | None, told_in: Source | None
+    report: ReportFacts,
+    model: ForestModel | None,
+    about: About,
+    source: Source | None,
+    told_in: Source | None,
 ) -> Html:
     if model is None or source is None:
         words = "There is no model in this folder, so its columns are not known here."
         return tag("p", words, class_="warn")
+    dates = () if report.subject is None else report.subject.dates
     places: list[tuple[Column | Label, str]] = [
         (model.schema.label, "label: what the model predicts"),
         *((column, "column") for column in model.schema.columns),
@@ -213,7 +218,7 @@ def _data(
         [
             place.name,
             role,
-            _public_facts(place),
+            _public_facts(place, dates),
             about.data_categories.get(place.name, "not stated"),
         ]
         for place, role in places
@@ -225,10 +230,14 @@ def _data(
     )
 
 
-def _public_facts(place: Column | Label) -> str:
+def _public_facts(place: Column | Label, dates: tuple[str, ...]) -> str:
     listed = place.classes if isinstance(place, Label) else place.categories
     if listed is not None:
         return f"one of {', '.join(map(str, listed))}"
+    if place.range is not None and place.name in dates:
+        return f"date from {date_of(place.range[0])} to {date_of(place.range[1])}"
+    if place.name in dates:
+        return "date"
     if place.range is not None:
         return f"number from {place.range[0]:g} to {place.range[1]:g}"
     return place.kind
