@@ -133,6 +133,7 @@ def test_a_label_made_from_a_column_has_another_name(schema):
     assert model.score(X, y) > 0.9
 
 
+@pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 def test_a_model_without_baselines_says_what_is_missing_and_an_unfitted_one_that_it_is():
     model = spinney.HorizontalForestClassifier(3, random_state=0)
     with pytest.raises(NotFittedError):

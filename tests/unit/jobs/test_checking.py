@@ -307,3 +307,27 @@ def test_a_written_range_holds_every_number_of_its_column(tmp_path):
         assert low <= min(numbers)
         assert high >= max(numbers)
         assert high - low <= 1.6 * (max(numbers) - min(numbers))
+
+
+def test_dates_stay_dates_in_the_check_the_job_file_the_page_and_the_officer_s_document(place):
+    rows = [(f"2024-{1 + n % 12:02d}-{1 + n % 28:02d}", *row)
+            for n, row in enumerate(place.visits(300))]  # fmt: skip
+    place.csv("own.csv", rows, header=("seen", "age", "ward", "ill"))
+    shown = place.run("check", "own.csv", "--label", "ill", "--write", "own.toml")
+    (line,) = (line for line in shown.stdout.splitlines() if line.startswith("seen "))
+    assert line.split() == ["seen", "date", "-", "2024-01-01", "to", "2024-12-28"]
+    assert 'dates = ["seen"]' in (place.folder / "own.toml").read_text()
+    for asked in (("own.toml",), ("own.csv", "--label", "ill")):
+        run = place.run("simulate", *asked, "--out", f"run-{len(asked)}")
+        assert run.exit_code == 0, run.stderr
+        page = (place.folder / f"run-{len(asked)}" / "report.html").read_text()
+        assert re.search(r'class="soft">2024-\d\d-\d\d</text>', page)
+        assert '"name": "seen", "kind": "number"' in page
+        assert '"holder": null, "is_date": true' in page
+    assert place.run("report", "--for-officer", "run-1").exit_code == 0
+    document = (place.folder / "run-1" / "officer.html").read_text()
+    assert "date from 2023-" in document
+    text = (place.folder / "own.toml").read_text().replace('["seen"]', '["see"]')
+    (place.folder / "other.toml").write_text(text)
+    _, line = place.refused("simulate", "other.toml")
+    assert "names 'see' in dates, which is not among the columns: age, seen, ward." in line
