@@ -1,6 +1,7 @@
 """`spinney check`: show what is in a table, what would go wrong and what to do; write a job."""
 
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 from rich.console import Console
@@ -145,12 +146,13 @@ def _time(seconds: float) -> str:
 
 def _next(checked: Checked, written: Path | None) -> str:
     if written is not None:
-        return f"Job     {written}\nRun it: spinney simulate {written}"
+        return f"Job     {written}\nRun it: spinney simulate {quote(str(written))}"
     if checked.label is None:
-        return f"Next: spinney check {checked.path} --label NAME"
+        return f"Next: spinney check {quote(str(checked.path))} --label NAME"
     task = " --task regression" if checked.label.task == "regression" else ""
     return (
-        f"Next: spinney simulate {checked.path} --label {checked.label.use.name!r}{task}, or "
+        f"Next: spinney simulate {quote(str(checked.path))} --label "
+        f"{quote(checked.label.use.name)}{task}, or "
         "write a job file with --write job.toml"
     )
 

@@ -108,7 +108,7 @@ def _values_of(table: MemoryTable, name: str, n_parties: int) -> NDArray[Any]:
     names = table.schema.names
     if name not in names:
         raise SettingError(
-            f"[simulation] deals out by {name!r}, which is not among the job's columns: "
+            f"The rows cannot be dealt out by {name!r}, which is not among the job's columns: "
             f"{join_words(names)}. List it, or name another."
         )
     place = names.index(name)

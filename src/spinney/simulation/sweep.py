@@ -110,7 +110,7 @@ def sweep_deals(path: Path, over: Over, deals: Sequence[float | str], stages: St
         )
     lines = []
     for place, deal in enumerate(deals):
-        stages.remark(f"{over.capitalize()} {deal}.")
+        stages.remark(f"{over.capitalize()} {SweepLine(deal, ()).name}.")
         with warnings.catch_warnings():
             if place:  # the first deal has told them
                 warnings.simplefilter("ignore", SpinneyWarning)

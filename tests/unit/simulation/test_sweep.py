@@ -77,7 +77,7 @@ def test_a_job_is_dealt_out_by_sizes_and_by_columns(place):
     assert "--sizes and --by cannot be used together" in line
     told = place.run("simulate", "job.toml", "--by", "region")
     assert told.exit_code == 10
-    assert "deals out by 'region', which is not among the job's columns" in told.stderr
+    assert "be dealt out by 'region', which is not among the job's columns" in told.stderr
 
 
 def test_a_table_is_dealt_out_by_a_column(place):
@@ -88,4 +88,4 @@ def test_a_table_is_dealt_out_by_a_column(place):
     place.job(place.JOB + place.TABLE + '\n[simulation]\nn_parties = 2\nby = "region"\n')
     code, line = place.refused("simulate", "job.toml")
     assert code == 10
-    assert "deals out by 'region', which is not among the job's columns: age, ward" in line
+    assert "be dealt out by 'region', which is not among the job's columns: age, ward" in line
