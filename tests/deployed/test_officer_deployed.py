@@ -35,6 +35,7 @@ def conducted(folder, agreed):
 def records_of(folder, name):
     return folder / name / "records" / "runs" / "run-1"
 
+
 PIN = "SHA256:" + ":".join(["AB"] * 32)
 
 

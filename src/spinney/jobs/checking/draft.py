@@ -106,7 +106,9 @@ def job_text(checked: Checked) -> str:
         )
     lines += ["", "[table.columns]"]
     profile = checked.profile
-    lines += [f"{_text(use.name)} = {_facts(profile.column(use.name), use)}" for use in checked.used]
+    lines += [
+        f"{_text(use.name)} = {_facts(profile.column(use.name), use)}" for use in checked.used
+    ]
     lines += ["", "[schema]"]
     if label.task == "classification":
         lines.append(f"classes = {_list(tuple(sorted(_held(label.use), key=str)))}")
