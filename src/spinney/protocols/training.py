@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal, Protocol
 
+import numpy as np
+
 from spinney.protocols.model import ForestModel
 from spinney.transport.channel import Round
 from spinney.trees.partial import Ownership
@@ -23,7 +25,7 @@ class Quality:
 
 def majorities(class_counts: Mapping[str, Integers]) -> dict[str, dict[str, float]]:
     """Return, by party, the share of its most common class, and that class's share of all rows."""
-    total = sum(class_counts.values())
+    total = np.sum(list(class_counts.values()), axis=0)
     return {
         name: {
             "majority": float(counts.max() / counts.sum()),

@@ -161,9 +161,7 @@ def _require_fittable(party: PartyFile, trained: Agreed, folder: Path, metric: s
         )
 
 
-def _unseen(
-    party: PartyFile, trained: Agreed, model: ForestModel
-) -> tuple[str, Floats, Integers]:
+def _unseen(party: PartyFile, trained: Agreed, model: ForestModel) -> tuple[str, Floats, Integers]:
     """Return which rows no tree was trained on, the model's shares for them, and their classes."""
     n_threads = thread_count(party.party.n_jobs)
     table = _opened(party, trained)
