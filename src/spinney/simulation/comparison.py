@@ -363,7 +363,7 @@ def _judged(
             )
     is_class = rows.held_out.schema.label.kind == "class"
     found = compare_scores(name, rows.training.n_rows, truth, predicted, is_class=is_class)
-    if not is_class or "local" not in predicted:
+    if "accuracy" not in found.federated or "local" not in predicted:
         return found
     home = home_scores(truth, predicted["federated"])
     return msgspec.structs.replace(found, federated={**found.federated, **common}, home=home)

@@ -3,7 +3,8 @@
 With two classes, F1 is that of the second class; otherwise it is the mean over the classes of the
 rows. AUC is the area under the ROC curve (ROC AUC), over the same classes, one against the rest.
 Accuracy is the share of rows whose class is found.
-An undefined score (no row of the second class, one class only, no rows) is left out. This depends
+An undefined score (no row of the second class, one class only, no rows) is left out, and accuracy
+where all others are. This depends
 only on the rows, so all forests have the same scores.
 """
 
@@ -73,7 +74,7 @@ def _class_scores(truth: NDArray[Any], shares: Floats) -> dict[str, float]:
     ]
     if areas:
         scores["auc"] = float(np.mean(areas))
-    return {**scores, "accuracy": float(np.mean(guess == truth))}
+    return {**scores, "accuracy": float(np.mean(guess == truth))} if scores else {}
 
 
 def home_scores(truth: NDArray[Any], joint: Floats) -> dict[str, float]:
@@ -84,8 +85,7 @@ def home_scores(truth: NDArray[Any], joint: Floats) -> dict[str, float]:
     if not truth.size:
         return {}
     fitted = _class_scores(truth, shares_elsewhere(joint, truth))
-    if joint.shape[1] == 2:
-        fitted |= _class_scores(truth, shares_elsewhere(joint, truth, "f1")) | {
-            "accuracy": fitted["accuracy"]
-        }
-    return {name: score for name, score in fitted.items() if name != "auc"}
+    if joint.shape[1] == 2 and "f1" in fitted:
+        fitted["f1"] = _class_scores(truth, shares_elsewhere(joint, truth, "f1"))["f1"]
+    fitted.pop("auc", None)
+    return fitted
