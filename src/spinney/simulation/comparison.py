@@ -44,6 +44,8 @@ from spinney.simulation.scores import (
 )
 from spinney.simulation.unfinished import reporting_early_end
 from spinney.simulation.watching import Heard, watch_parties
+from spinney.tables.columns import VectorColumns
+from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
 from spinney.tables.withheld import UndeclaredRows
 from spinney.transport.channel import Answering, Channel
@@ -52,6 +54,7 @@ from spinney.typing import Floats
 
 Scores = dict[str, float]
 _TINY_ROWS = 256
+_TINY_COLUMNS = 24
 _OF_OWN_TREE = ("nodes", "home_nodes", "edit_distance", "kept_home")
 
 
@@ -403,12 +406,25 @@ def _in_one(party: PartyComparison) -> Scores:
     return {**party.federated, **named}
 
 
+def _tiny(table: MemoryTable) -> MemoryTable:
+    """Return a few rows of a table, and of thousands of columns a few of each kind."""
+    found = table.select(np.linspace(0, table.n_rows - 1, _TINY_ROWS).astype(np.intp))
+    kinds = np.array([column.kind for column in table.schema.columns])
+    places = [np.flatnonzero(kinds == kind)[:_TINY_COLUMNS] for kind in dict.fromkeys(kinds)]
+    keep = np.sort(np.concatenate(places)).tolist()
+    if len(keep) == kinds.size or not isinstance(table.columns, VectorColumns):
+        return found
+    return replace(
+        found,
+        schema=Schema(tuple(table.schema.columns[i] for i in keep), table.schema.label),
+        columns=VectorColumns(tuple(table.columns.vectors[i] for i in keep)),
+        keys=found.all_keys,
+    )
+
+
 def _warm_up(tables: Mapping[str, MemoryTable], settings: Any, running: Running) -> None:
     """Train a tiny forest, so that kernels are compiled before anything is timed."""
-    few = {
-        name: table.select(np.linspace(0, table.n_rows - 1, _TINY_ROWS).astype(np.intp))
-        for name, table in tables.items()
-    }
+    few = {name: _tiny(table) for name, table in tables.items()}
     log = logging.getLogger("spinney.party")
     log.disabled = True  # some rows are trained on several times here
     try:
