@@ -25,8 +25,9 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
             console.print(scored_in_words(outcome.scored))
         console.print()
         console.print(joining(outcome))
-        if note := means(outcome):
-            console.print(note)
+        for note in (means(outcome), *outcome.below):
+            if note:
+                console.print(note)
     else:
         console.print(
             "No rows were held out, so the forests were not compared."

@@ -7,7 +7,7 @@ import msgspec
 from spinney.report.file_names import MODEL, PAGE, REPORT
 from spinney.report.privacy import in_words
 from spinney.report.report import Report
-from spinney.report.verdicts import Joining
+from spinney.report.verdicts import Joining, below_majority
 from spinney.report.words import as_json
 from spinney.simulation.comparison import Comparison, PartyComparison, Scores
 from spinney.version import __version__
@@ -40,6 +40,7 @@ class Outcome(msgspec.Struct, frozen=True):
     measured: str = ""  # the quality that was measured with noise, in short
     joining: tuple[Joining, ...] = ()  # what it brought, by each score
     scored: str = ""  # of two classes, the one whose F1 is told
+    below: tuple[str, ...] = ()  # parties at which the model is below their majority share
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -85,4 +86,5 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         measured="" if report.evaluation is None else report.evaluation.in_short(),
         joining=report.joining,
         scored="" if report.subject is None else report.subject.scored,
+        below=tuple(below_majority(report.quality)),
     )
