@@ -9,6 +9,7 @@ from spinney.report.page.measured import measured
 from spinney.report.verdicts import (
     FEWEST,
     LESS_IS_BETTER,
+    beside_joint,
     joinings,
     score_names,
     scored_in_words,
@@ -18,7 +19,13 @@ from spinney.report.verdicts import (
 )
 from spinney.report.words import capital
 
-MODELS = {"local": "alone", "": "together", "pooled": "pooled"}
+MODELS = {
+    "local": "alone",
+    "": "together",
+    "pooled": "pooled",
+    "joint_tree": "joint tree",
+    "joint_forest": "joint forest",
+}
 _PERSONAL = {**MODELS, "": "own tree, evolved together"}
 
 Words = Mapping[str, str]  # the name of each model
@@ -32,7 +39,8 @@ def worth_it(report: ReportFacts) -> Html:
     words = words_of_models(report)
     rows = ", ".join(dict.fromkeys(q.rows for q in found))
     told = [one.in_words() for one in joinings(found)] if len(report.parties) > 1 else []
-    parts: list[Content] = [tag("p", words, class_="lead") for words in told or [verdict(report)]]
+    told = [*(told or [verdict(report)]), *filter(None, [beside_joint(found)])]
+    parts: list[Content] = [tag("p", words, class_="lead") for words in told]
     scored = scored_in_words(report.subject.scored) if report.subject else ""
     of_class = f" {scored}" if scored else ""
     parts.append(
