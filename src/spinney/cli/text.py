@@ -92,7 +92,7 @@ def means(outcome: Outcome) -> str:
         return ""
     counts = " and ".join(f"{count} by {score}" for score, count in left_out.items())
     return (
-        f"The means leave out parties at which a forest could not be scored; they are over "
+        f"The plain means leave out parties at which a forest could not be scored; they are over "
         f"{counts}."
     )
 

@@ -45,9 +45,9 @@ class Joining(msgspec.Struct, frozen=True):
 
     score: str
     parties: dict[str, str]  # what the gain's interval says, by party
-    alone: float  # means over the parties
+    alone: float  # means over the parties whose gain has an interval, or over all if none has
     together: float
-    gain: Interval | None  # of the mean gain over parties that have an interval
+    gain: Interval | None  # of the mean gain over the same parties
 
     @property
     def overall(self) -> str:
@@ -73,8 +73,10 @@ class Joining(msgspec.Struct, frozen=True):
         words += f" ({', '.join(rest)})" if rest else ""
         assert self.gain is not None
         low, high = (number(end) for end in self.gain)
+        n_told = n - found[UNKNOWN]
+        of = f" at the {some(n_told, 'party', 'parties')} with enough rows" if n_told < n else ""
         return (
-            f"{words}. Overall: {_OVERALL[self.overall]}, {means} (mean gain within {low} to "
+            f"{words}. Overall: {_OVERALL[self.overall]}, {means}{of} (mean gain within {low} to "
             f"{high}, 95 %)."
         )
 
@@ -94,21 +96,36 @@ def _joining(found: Sequence[PartyQuality], score: str) -> Joining | None:
     if not compared:
         return None
     gain_of = {q.party: q.intervals.get(f"gain_{score}") for q in compared}
-    known = [gain for gain in gain_of.values() if gain is not None]
+    told = [q for q in compared if gain_of[q.party] is not None] or compared
+    alone = sum(q.scores[f"local_{score}"] for q in told) / len(told)
+    together = sum(q.scores[score] for q in told) / len(told)
     return Joining(
         score,
         {party: judge(gain) for party, gain in gain_of.items()},
-        sum(q.scores[f"local_{score}"] for q in compared) / len(compared),
-        sum(q.scores[score] for q in compared) / len(compared),
-        _mean_gain(known) if known else None,
+        alone,
+        together,
+        _mean_gain(told, score),
     )
 
 
-def _mean_gain(gains: Sequence[Interval]) -> Interval:
-    """Return the interval of a mean: the parties' rows are different, so variances add up."""
-    middle = sum((low + high) / 2 for low, high in gains) / len(gains)
-    half = math.sqrt(sum(((high - low) / 2) ** 2 for low, high in gains)) / len(gains)
-    return middle - half, middle + half
+def _mean_gain(found: Sequence[PartyQuality], score: str) -> Interval | None:
+    """Return the interval of the parties' mean gain; None if they have none.
+
+    The parties' rows are different, so squared distances from their gains to the ends add up, on
+    each side of its own (Zou and Donner 2008): the interval holds the gain that it is about.
+    """
+    sign = -1.0 if score in LESS_IS_BETTER else 1.0
+    gains, below, above = [], 0.0, 0.0
+    for q in found:
+        interval = q.intervals.get(f"gain_{score}")
+        if interval is None:
+            return None
+        gain = sign * (q.scores[score] - q.scores[f"local_{score}"])
+        gain = min(max(gain, interval[0]), interval[1])
+        gains.append(gain)
+        below, above = below + (gain - interval[0]) ** 2, above + (interval[1] - gain) ** 2
+    n, middle = len(gains), sum(gains) / len(gains)
+    return middle - math.sqrt(below) / n, middle + math.sqrt(above) / n
 
 
 def beside_joint(found: Sequence[PartyQuality]) -> str:

@@ -333,7 +333,8 @@ class Run:
     def _finish(self, model: ForestModel | None, report: Report, journaled: Journaled) -> None:
         report = add_run_facts(report, self._agreed, self._status)
         if model is not None:
-            subject = Subject.of(self._agreed.name, model.schema)
+            dates = self._agreed.schema.date_columns
+            subject = Subject.of(self._agreed.name, model.schema, dates=dates)
             report = msgspec.structs.replace(report, subject=subject)
         write_run(self._folder.folder, model, report)
         self._tell(rounds=len(journaled.rounds))
