@@ -162,6 +162,26 @@ def _told_below(one: PartyQuality) -> str:
     )
 
 
+def beside_joint(found: Sequence[PartyQuality]) -> str:
+    """Say how trees that parties keep compare with joint models, and what is recommended."""
+    for score in score_names(found)[:1]:
+        names = {score: "", f"joint_tree_{score}": "a tree", f"joint_forest_{score}": "a forest"}
+        judged = [q.scores for q in found if names.keys() <= q.scores.keys()]
+        if not judged:
+            return ""
+        means = {name: sum(scores[name] for scores in judged) / len(judged) for name in names}
+        own, tree, forest = means.values()
+        sign = -1 if score in LESS_IS_BETTER else 1
+        better = [names[name] for name, mean in means.items() if sign * mean > sign * own]
+        advice = f"grow {' or '.join(better)} so" if better else "neither is better here"
+        return (
+            "Grown jointly, from summed counts of all parties, a tree of the same depth has "
+            f"{word_of(score)} {number(tree)} on average and a forest {number(forest)}, against "
+            f"{number(own)} of the trees evolved together. Where such counts may leave, {advice}."
+        )
+    return ""
+
+
 def verdict(report: ReportFacts) -> str:
     """Return whether joining was worth it, by the main score."""
     if len(report.parties) == 1:
