@@ -222,6 +222,12 @@ def test_a_table_too_small_for_the_budget_is_refused_with_what_would_work():
     plan_of(SCHEMA, replace(asked, n_rows=needed + 1), 5)
 
 
+def test_a_table_of_numbers_too_small_for_the_budget_is_refused_without_a_word_of_auc():
+    asked = settings(privacy=privacy(epsilon="1/10"), task="regression", n_rows=50)
+    with pytest.raises(SettingError, match="better than the same number for every row. About"):
+        plan_of(COST, asked, 5)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
