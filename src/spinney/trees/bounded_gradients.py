@@ -39,7 +39,7 @@ VALUE_BITS = 24  # leaf values are whole numbers of 2**-24
 TARGET_CELLS = 256  # equal cells of a target's range
 _MIDDLES = (np.arange(TARGET_CELLS) + 0.5) / TARGET_CELLS * 2.0 - 1.0
 _OUTER = 0.02  # the share of targets on each side that do not count for the first score
-_MOST_ROWS, _CLIP = 0.95, 0.6  # b: this part of how far most targets are from the first score
+_MOST_ROWS, _CLIP = 0.95, 0.8  # b: this part of how far most targets are from the first score
 _RANGE_STEPS = 2**24 - 1  # of a target that is given in fixed point
 
 
@@ -273,7 +273,7 @@ class ClippedSquares(BoundedLoss):
     @property
     def prior(self) -> Prior:
         """What is assumed about steps, by how far a row can pull."""
-        return Prior(0.6 * self.clip, 0.8 * self.clip**2, 4.0 * self.clip)
+        return Prior(0.6 * self.clip, 0.8 * self.clip**2, 4.0 * self.clip, is_learnt=True)
 
     def base_sums(self, target: NDArray[Any]) -> Integers:
         """Return the rows in equal cells of the range."""

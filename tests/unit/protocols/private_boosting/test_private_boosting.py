@@ -134,7 +134,27 @@ def test_a_number_is_predicted_within_its_range():
     assert abs(found.mean() - held.target.mean()) < 0.5
 
 
+def test_a_range_a_hundred_times_as_wide_as_most_targets_hardly_matters():
+    asked = settings(task="regression", privacy=privacy(epsilon="50"), n_passes=6)
+    wide, found = replace(COST, label=Label("cost", "number", range=(0.0, 1000.0))), []
+    for schema in (COST, wide):
+        held = table(schema, 2000)
+        trained = private_boosting.train(InProcess({"north": party(held)}), asked)
+        away = trained.model.predict(held.columns)[:, 0] - held.target
+        found.append(np.sqrt(np.mean(away**2)))
+    assert max(found) < 0.3 * held.target.std()
+
+
 # --- what is chosen ------------------------------------------------------------------------------
+
+
+def test_auto_lets_columns_act_together_where_numbers_are_predicted():
+    asked = private_boosting.Settings(task="regression", privacy=privacy(), n_rows=10_000)
+    choice = plan_of(COST, asked, 5).choice
+    assert (choice.method, choice.n_trees) == ("pairs", 12)
+    assert choice.why.startswith("method='pairs' lets two columns act together; 6 trees of depth 4")
+    few = plan_of(COST, replace(asked, n_rows=1000), 5).choice
+    assert few.n_trees == 6
 
 
 def test_auto_chooses_by_public_facts_alone_and_says_why():
