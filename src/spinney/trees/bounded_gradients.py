@@ -39,7 +39,6 @@ VALUE_BITS = 24  # leaf values are whole numbers of 2**-24
 TARGET_CELLS = 256  # equal cells of a target's range
 _MIDDLES = (np.arange(TARGET_CELLS) + 0.5) / TARGET_CELLS * 2.0 - 1.0
 _OUTER = 0.02  # the share of targets on each side that do not count for the first score
-_MOST_ROWS, _CLIP = 0.95, 0.8  # b: this part of how far most targets are from the first score
 _RANGE_STEPS = 2**24 - 1  # of a target that is given in fixed point
 
 
@@ -273,7 +272,7 @@ class ClippedSquares(BoundedLoss):
     @property
     def prior(self) -> Prior:
         """What is assumed about steps, by how far a row can pull."""
-        return Prior(0.6 * self.clip, 0.8 * self.clip**2, 4.0 * self.clip, is_learnt=True)
+        return Prior(0.2 * self.clip, 0.8 * self.clip**2, 4.0 * self.clip)
 
     def base_sums(self, target: NDArray[Any]) -> Integers:
         """Return the rows in equal cells of the range."""
@@ -289,12 +288,10 @@ class ClippedSquares(BoundedLoss):
         return mean
 
     def scaled(self, sums: Integers, deviation: float) -> "ClippedSquares":
-        """Return the loss with residuals clipped to what most targets differ from their mean."""
-        away = np.abs(_MIDDLES - self.base(sums, deviation)[0])
-        order = np.argsort(away, kind="stable")
-        below = np.cumsum(heard_shares(sums, deviation)[order])
-        most = float(away[order][np.searchsorted(below, _MOST_ROWS)])
-        return ClippedSquares(_CLIP * max(most, 1.0 / TARGET_CELLS))
+        """Return the loss with residuals clipped to the targets' standard deviation."""
+        away = _MIDDLES - self.base(sums, deviation)[0]
+        spread = float(np.sqrt(heard_shares(sums, deviation) @ away**2))
+        return ClippedSquares(max(spread, 1.0 / TARGET_CELLS))
 
     def added(self, scores: Floats, target: NDArray[Any]) -> Integers:
         """Return S g / b and S / 3 of each row."""

@@ -8,14 +8,12 @@ follows from released numbers, so that it costs nothing.
 """
 
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 
 from spinney.typing import Floats
 
 _NEARLY_NOTHING = 1e-9
-_OF_CHANCE, _TIMES, _LEAST = 0.3, 3.0, 1e-3  # of a spread that is learnt
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,6 @@ class Prior:
     spread: float
     chance: float
     most: float  # the longest step
-    is_learnt: bool = False  # whether the spread is smaller where the leaves' sums say so
 
 
 @dataclass(frozen=True)
@@ -50,19 +47,6 @@ class Steps:
         return Steps(moved, self.deviation)
 
 
-def _spread(gradient: Floats, rows: Floats, variance: Floats | float, prior: Prior) -> float:
-    """Return how far steps lie from their parents': at most some times what the leaves show.
-
-    What is left of squared gradients without their noise, and most of chance, are the leaves' own
-    steps. Late in boosting there is little, and what looks like steps is noise.
-    """
-    if not prior.is_learnt:
-        return prior.spread
-    left = float((gradient**2 - variance - _OF_CHANCE * prior.chance * rows).sum())
-    root = sqrt(max(left, 0.0) / max(float((rows**2).sum()), _NEARLY_NOTHING))
-    return min(prior.spread, max(_TIMES * root, prior.spread * _LEAST))
-
-
 def steps_of(
     gradient: Floats, curvature: Floats, variance: Floats | float, depth: int, prior: Prior
 ) -> Steps:
@@ -83,14 +67,13 @@ def steps_of(
         above = sums[0][0]
         held.insert(0, held[0][:, 0::2] + held[0][:, 1::2])
         sums.insert(0, (above[:, 0::2] + above[:, 1::2], np.maximum(held[0], 0.0)))
-    around = _spread(*sums[-1], variance, prior)
     step, noise = np.zeros_like(sums[0][0]), np.zeros_like(sums[0][0])
     steps, noises = [], []
     for level, (g, h) in enumerate(sums):
         if level:
             step, noise = np.repeat(step, 2, axis=1), np.repeat(noise, 2, axis=1)
         spread = variance * 2.0 ** (depth - level)
-        weight = h / (h * h + (spread + prior.chance * h) / around**2 + _NEARLY_NOTHING)
+        weight = h / (h * h + (spread + prior.chance * h) / prior.spread**2 + _NEARLY_NOTHING)
         step = step - weight * (g + h * step)
         noise = (1.0 - weight * h) ** 2 * noise + weight * weight * spread
         steps.append(np.clip(step, -prior.most, prior.most))

@@ -26,7 +26,7 @@ EDGES: Final = ("private", "public")
 ASSUMED_ROWS: Final = 4000
 """How many rows are assumed if nobody says it."""
 MOST_DEPTH: Final = 8
-MOST_PASSES: Final = 12  # that are chosen
+MOST_PASSES: Final = 20  # that are chosen
 _MOST_TREES: Final = 10_000
 MOST_ROUNDS: Final = 36  # of trees; four more agree, count the first facts and state claims
 _MOST_AT_ONCE: Final = 3.0  # how far trees of a round go together: their columns may say the same
@@ -187,7 +187,8 @@ class Choice:
 def choose(settings: Settings, schema: Schema) -> Choice:
     """Return the settings with everything that is left open chosen from public facts.
 
-    The constants were chosen on five tables (`benchmarks/bench_private_boosting.py`).
+    The constants were chosen on five tables of classes, and on five of numbers
+    (`benchmarks/bench_private_boosting.py`, `bench_private_numbers.py`).
     """
     n_columns, n_classes = len(schema.columns), len(schema.label.classes or ())
     method: Method = settings.method
@@ -283,13 +284,15 @@ def _pure_size(strength: float, n_classes: int) -> tuple[int, int, float]:
         return 1, 3, 0.7
     if strength < 600:
         return 2, 3 if strength < 400 else 4, 0.5
-    return 3 if n_classes or strength < 1200 else 6, 4, 0.4
+    if n_classes or strength < 1000:
+        return 3, 4, 0.4
+    return (6, 4, 0.4) if strength < 3000 else (10, 4, 0.3)
 
 
 def _gaussian_size(strength: float, n_classes: int) -> tuple[int, int, float]:
     """Return passes, depth and learning rate for an epsilon with delta."""
     if strength < 40:
         return 2, 3, 0.5
-    if strength < (120 if n_classes else 180):
+    if strength < (120 if n_classes else 150):
         return 4, 4, 0.3
-    return MOST_PASSES // 2 if n_classes else MOST_PASSES, 4, 0.3  # steps of numbers are clipped
+    return 6 if n_classes else MOST_PASSES, 4, 0.3

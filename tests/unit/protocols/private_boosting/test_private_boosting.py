@@ -151,10 +151,10 @@ def test_a_range_a_hundred_times_as_wide_as_most_targets_hardly_matters():
 def test_auto_lets_columns_act_together_where_numbers_are_predicted():
     asked = private_boosting.Settings(task="regression", privacy=privacy(), n_rows=10_000)
     choice = plan_of(COST, asked, 5).choice
-    assert (choice.method, choice.n_trees) == ("pairs", 12)
-    assert choice.why.startswith("method='pairs' lets two columns act together; 6 trees of depth 4")
+    assert (choice.method, choice.n_trees) == ("pairs", 20)
+    assert choice.why.startswith("method='pairs' lets two columns act together; 10 trees of depth 4")
     few = plan_of(COST, replace(asked, n_rows=1000), 5).choice
-    assert few.n_trees == 6
+    assert few.n_trees == 12
 
 
 def test_auto_chooses_by_public_facts_alone_and_says_why():
@@ -176,7 +176,7 @@ def test_rounds_stay_below_forty_however_many_columns_there_are():
 
 def test_trees_of_a_round_do_not_go_too_far_together():
     """Columns may say the same: many full steps at once would overshoot."""
-    for n_columns, rate in ((10, 0.3), (90, 0.1)):
+    for n_columns, rate in ((10, 0.3), (90, 0.06)):
         columns = tuple(Column(f"c{i}", "number", (0.0, 1.0)) for i in range(n_columns))
         asked = private_boosting.Settings(task="regression", n_rows=10**6, **GAUSSIAN)
         choice = plan_of(replace(COST, columns=columns), asked, 5).choice
