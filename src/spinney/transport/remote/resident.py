@@ -13,9 +13,12 @@ from hashlib import sha256
 from threading import Lock
 from typing import Any, Final
 
+import numpy as np
+
 from spinney.errors import ProtocolError, SpinneyError
 from spinney.transport import codec
-from spinney.transport.channel import Answering, Ask
+from spinney.transport.channel import Answering, Ask, keep_told_back, told_back
+from spinney.transport.remote.ahead import PART, Divided
 from spinney.transport.remote.wire import (
     QUESTION_LIMIT,
     REPLY,
@@ -103,7 +106,7 @@ class Resident:
                 yield working
                 return
             else:
-                yield codec.encode(answer)
+                yield _bytes_of(answer)
                 return
 
     def answer(self, data: object) -> bytes:
@@ -170,13 +173,23 @@ class Resident:
             reply = self._party.answer(ask)
             here = (envelope.run, envelope.attempt, envelope.number)
             body, head = codec.encode(reply), self._head()
-            return Answer(*here, REPLY, type(reply).__name__, "", body, head)
+            answer = Answer(*here, REPLY, type(reply).__name__, "", body, head)
+            numbers = told_back(reply)
+            return answer if numbers is None else keep_told_back(answer, numbers)
         except SpinneyError as error:
             _note_refused(envelope, error)
             return refusal(envelope, error)
         except Exception as error:  # noqa: BLE001  its text may hold data, and stays here
             _LOG.exception("Question %d failed.", envelope.number)
             return refusal(envelope, error)
+
+
+def _bytes_of(answer: Answer) -> bytes:
+    """Return an answer's bytes; numbers whose sum is told back may travel ahead of the rest."""
+    data, numbers = codec.encode(answer), told_back(answer)
+    if numbers is None or numbers.dtype != np.uint64 or numbers.nbytes < PART:
+        return data
+    return Divided.of(data, numbers)
 
 
 def _note_refused(envelope: Envelope, error: SpinneyError) -> None:
