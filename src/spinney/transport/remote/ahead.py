@@ -23,25 +23,29 @@ _WORD: Final = 8
 
 
 class Divided(bytes):
-    """The bytes of an answer, and which of them are numbers that may travel ahead."""
+    """The bytes of an answer, and which of them are numbers that travel ahead of the rest."""
 
     span: tuple[int, int]
 
-    @classmethod
-    def of(cls, data: bytes, numbers: NDArray[Any]) -> "Divided":
-        """Return an answer that holds these numbers."""
-        found = cls(data)
-        first = data.find(np.ascontiguousarray(numbers).tobytes())
-        found.span = (max(first, 0), max(first, 0) + (numbers.nbytes if first >= 0 else 0))
-        return found
+
+def with_span(answer: bytes, numbers: NDArray[Any] | None) -> bytes:
+    """Return the bytes of an answer, and with them where these numbers stand, if there are many."""
+    if numbers is None or numbers.dtype != np.uint64 or numbers.nbytes < PART:
+        return answer
+    first = answer.find(np.ascontiguousarray(numbers, "<u8").tobytes())
+    if first < 0:
+        return answer
+    found = Divided(answer)
+    found.span = (first, first + numbers.nbytes)
+    return found
 
 
 def frames_of(number: int, answer: bytes) -> Iterator[Part | Said]:
     """Yield the frames of an answer."""
-    first, last = answer.span if isinstance(answer, Divided) else (0, 0)
-    if first == last:
-        yield Said(number, bytes(answer))
+    if not isinstance(answer, Divided):
+        yield Said(number, answer)
         return
+    first, last = answer.span
     for begin in range(first, last, PART):
         yield Part(number, answer[begin : min(begin + PART, last)])
     yield Said(number, answer[:first] + answer[last:], first)
@@ -80,7 +84,7 @@ class Arrived:
     def take(self, frame: Ahead) -> None:
         """Keep a part of the sum; raise if it is not about the parts that left."""
         with self._lock:
-            fits = frame.number == self._number
+            fits = frame.data and frame.number == self._number
             if not fits or len(self._held) + len(frame.data) > self._sent:
                 raise StorageError("More of a sum came than this party sent parts for it.")
             self._held += frame.data

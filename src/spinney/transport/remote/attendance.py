@@ -147,7 +147,7 @@ class PartyStream:
         """Keep an answer, or a part of one; all parts together may be as long as an answer."""
         if isinstance(frame, Said):  # that it still works is of no use once it has answered
             self._arrived = whole(frame.body, frame.at, bytes(self.parts))
-        elif len(self.parts) + len(frame.data) > self.limit():
+        elif not frame.data or len(self.parts) + len(frame.data) > self.limit():
             raise ProtocolError("It sent more parts than an answer may have, or nobody asked.")
         else:
             self.parts += frame.data

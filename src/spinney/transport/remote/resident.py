@@ -13,12 +13,10 @@ from hashlib import sha256
 from threading import Lock
 from typing import Any, Final
 
-import numpy as np
-
 from spinney.errors import ProtocolError, SpinneyError
 from spinney.transport import codec
 from spinney.transport.channel import Answering, Ask, keep_told_back, told_back
-from spinney.transport.remote.ahead import PART, Divided
+from spinney.transport.remote.ahead import with_span
 from spinney.transport.remote.wire import (
     QUESTION_LIMIT,
     REPLY,
@@ -106,7 +104,7 @@ class Resident:
                 yield working
                 return
             else:
-                yield _bytes_of(answer)
+                yield with_span(codec.encode(answer), told_back(answer))
                 return
 
     def answer(self, data: object) -> bytes:
@@ -182,14 +180,6 @@ class Resident:
         except Exception as error:  # noqa: BLE001  its text may hold data, and stays here
             _LOG.exception("Question %d failed.", envelope.number)
             return refusal(envelope, error)
-
-
-def _bytes_of(answer: Answer) -> bytes:
-    """Return an answer's bytes; numbers whose sum is told back may travel ahead of the rest."""
-    data, numbers = codec.encode(answer), told_back(answer)
-    if numbers is None or numbers.dtype != np.uint64 or numbers.nbytes < PART:
-        return data
-    return Divided.of(data, numbers)
 
 
 def _note_refused(envelope: Envelope, error: SpinneyError) -> None:
