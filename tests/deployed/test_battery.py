@@ -381,7 +381,7 @@ def test_small_pieces_and_long_greetings_are_refused():
         with pytest.raises(StorageError, match="got more, or no piece"):
             list(frames.joined(parts))
     with pytest.raises(StorageError, match="A message is malformed"):
-        frames.decode(frames.encode(frames.Hello(frames.VERSION, "x" * 65, "", 0, __version__)), frames.Hello)
+        frames.decode(frames.encode(frames.Hello(2, "x" * 65, "", 0, __version__)), frames.Hello)
 
 
 def test_a_party_that_nobody_asked_may_send_little(served, caplog):

@@ -175,7 +175,8 @@ def test_a_party_that_was_sent_only_some_of_a_sum_answers_nothing(served, monkey
 
 def changed_answers(monkeypatch, change):
     """Let one party, the first that answers in parts, send other frames instead of these."""
-    true, chosen = ahead.frames_of, []
+    true = ahead.frames_of
+    chosen: list[int] = []
 
     def other(number, answer):
         made = list(true(number, answer))
@@ -191,7 +192,7 @@ def changed_answers(monkeypatch, change):
 def test_a_party_with_two_versions_of_its_answer_is_in_the_sum_with_the_last(
     served, line, monkeypatch
 ):
-    """It sends parts of zeros, and then its answer whole: what went ahead is of no use to anybody."""
+    """It sends parts of zeros, and then its answer whole: what went ahead is of no use."""
 
     def two(made):
         *parts, last = made

@@ -119,6 +119,7 @@ class _Work:
             case Inquiry():
                 self._tasks.put(self._arrived.asked(frame))
             case _:
+                self._arrived = Arrived()
                 self._tasks.put(frame)
 
     def close(self) -> None:
@@ -136,7 +137,6 @@ class _Work:
                             self._say(number, said)
             except Exception:  # noqa: BLE001  its text may hold data and stays here
                 _LOG.exception("A message could not be answered.")
-
 
     def _say(self, number: int, said: bytes) -> None:
         for frame in frames_of(number, said):
