@@ -39,7 +39,7 @@ JOB = b'{"kind":"train"}'
 EXAMPLES = {
     frames.Hello: frames.Hello(frames.VERSION, "place", "", 0, __version__),
     frames.Decision: frames.Decision(1, "", ""),
-    frames.Part: frames.Part(1, b"x"),
+    frames.Part: frames.Part(1, b"x", b""),
     frames.Said: frames.Said(1, b"x"),
     frames.Welcome: frames.Welcome(),
     frames.Unwelcome: frames.Unwelcome("no"),

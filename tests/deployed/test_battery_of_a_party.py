@@ -115,7 +115,7 @@ def files_of(folder):
 NOT_FOR_A_PARTY = [
     frames.Hello(1, "x", "", 0, "1"),
     Decision(1, "", ""),
-    frames.Part(1, b"x"),
+    frames.Part(1, b"x", b""),
     Said(1, b"x"),
     Submit("run", b"{}", b""),
     frames.Resume("run", b"{}", b""),

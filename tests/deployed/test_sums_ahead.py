@@ -5,11 +5,12 @@ in parts. Parts are small here, so that every step has many.
 """
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from threading import Event
 
-import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from deployed.handmade import CLINICS, agreed_job  # type: ignore[import-not-found]
 from deployed.one_process import models_of  # type: ignore[import-not-found]
@@ -62,7 +63,7 @@ def line(monkeypatch):
 
 
 def run_of(served, name, job="", **settings):
-    agreed = msgspec.structs.replace(agreed_job(served.folder, job, **(MADE | settings)), name=name)
+    agreed = replace(agreed_job(served.folder, job, **(MADE | settings)), name=name)
     return agreed, served.submit(agreed)
 
 
@@ -129,7 +130,7 @@ def test_a_sum_that_was_changed_on_the_way_ends_the_run(served, monkeypatch):
     def lying(stream, frame):
         if type(frame).__name__ == "Ahead" and stream.name == "north":
             words = np.frombuffer(frame.data, "<u8") + np.uint64(1)
-            frame = msgspec.structs.replace(frame, data=words.tobytes())
+            frame = replace(frame, data=words.tobytes())
         send(stream, frame)
 
     monkeypatch.setattr(PartyStream, "send", lying)
@@ -173,61 +174,89 @@ def test_a_party_that_was_sent_only_some_of_a_sum_answers_nothing(served, monkey
     assert not (served.file.runs / run / "model.spinney").exists()
 
 
-def changed_answers(monkeypatch, change):
-    """Let one party, the first that answers in parts, send other frames instead of these."""
+def changed_answers(monkeypatch, *changes):
+    """Let the party that is the first to answer in parts send other frames, once for each change.
+
+    It is asked again as often as its connection ends.
+    """
     true = ahead.frames_of
-    chosen: list[int] = []
+    numbers: list[int] = []
 
     def other(number, answer):
         made = list(true(number, answer))
-        if len(made) > 4 and not chosen:
-            chosen.append(number)
-            made = change(made)
+        if len(made) > 4 and len(numbers) < len(changes):
+            numbers.append(number)
+            made = changes[len(numbers) - 1](made)
         return iter(made)
 
     monkeypatch.setattr(calling, "frames_of", other)
-    return chosen
+    return numbers
 
 
-def test_a_party_with_two_versions_of_its_answer_is_in_the_sum_with_the_last(
-    served, line, monkeypatch
+def as_one(made):
+    """Send the parts, and then the whole answer."""
+    *parts, last = made
+    data = b"".join(part.data for part in parts)
+    return [*parts, Said(last.number, ahead.whole(last.body, last.at, data))]
+
+
+def with_other_numbers(made):
+    """Send zeros, as one that has made up its mind anew does: they have the digest of zeros."""
+    *parts, last = made
+    digest = sha256(bytes(sum(len(part.data) for part in parts))).digest()
+    zeros = [replace(part, data=bytes(len(part.data)), digest=digest) for part in parts]
+    return [*zeros, last]
+
+
+OTHER_PARTS = {
+    "short": lambda made: [*made[:1], *made[2:]],
+    "long": lambda made: [*made[:-1], made[0], made[-1]],
+    "swapped": lambda made: [made[1], made[0], *made[2:]],
+    "replayed": lambda made: [made[0], made[0], *made[2:]],
+    "changed at the end": lambda made: [
+        *made[:-2],
+        replace(made[-2], data=bytes(len(made[-2].data))),
+        made[-1],
+    ],
+    "announced anew": lambda made: [*made[:-2], replace(made[-2], digest=b"another"), made[-1]],
+    "and the whole": as_one,
+}
+
+
+@pytest.mark.parametrize("which", OTHER_PARTS)
+def test_a_party_that_sends_other_parts_than_it_began_with_is_cut_off(
+    served, monkeypatch, caplog, which
 ):
-    """It sends parts of zeros, and then its answer whole: what went ahead is of no use."""
-
-    def two(made):
-        *parts, last = made
-        data = b"".join(part.data for part in parts)
-        zeros = [msgspec.structs.replace(part, data=bytes(len(part.data))) for part in parts]
-        return [*zeros, Said(last.number, ahead.whole(last.body, last.at, data))]
-
-    chosen = changed_answers(monkeypatch, two)
-    agreed, run = run_of(served, "two")
-    grown(served, agreed, run)
-    assert chosen
+    """It is asked again when it is back; here it then says the truth."""
+    changed = changed_answers(monkeypatch, OTHER_PARTS[which])
+    agreed, run = run_of(served, f"parts-{which.replace(' ', '-')}")
+    assert grown(served, agreed, run).attempt == 1
+    assert changed
+    said = "The parts of its answer are not those that it began with."
+    assert any(said in one for one in caplog.messages)
 
 
-@pytest.mark.parametrize("which", ["short", "long", "swapped", "replayed"])
-def test_a_party_that_sends_other_parts_ends_only_its_own_answer(served, monkeypatch, which):
-    """Its answer is then not what it has tagged, or no answer: nothing is grown from it."""
-    changes = {
-        "short": lambda made: [*made[:1], *made[2:]],
-        "long": lambda made: [*made[:-1], made[0], made[-1]],
-        "swapped": lambda made: [made[1], made[0], *made[2:]],
-        "replayed": lambda made: [made[0], made[0], *made[2:]],
-    }
-    chosen = changed_answers(monkeypatch, changes[which])
-    _, run = run_of(served, f"parts-{which}")
+def test_a_party_cannot_answer_by_what_it_has_seen_of_the_sum(served, line, monkeypatch):
+    """It sees the sum of all but its last part, leaves, comes back, and says something else."""
+
+    def slowly(made):
+        before = dict(line.ahead)
+        yield from made[:-2]
+        served.wait(lambda: all(line.ahead[name] > before[name] for name in CLINICS))
+        yield as_one(made)[-1]  # which ends the connection
+
+    changed_answers(monkeypatch, slowly, with_other_numbers)
+    _, run = run_of(served, "rushing")
     status = served.over(run)
-    assert chosen
-    assert status.state in ("failed", "paused"), status
-    assert not (served.file.runs / run / "model.spinney").exists()
+    assert status.state == "failed", status
+    assert "It answered otherwise after it saw a part of the sum." in status.message
 
 
-def test_a_party_that_sends_parts_that_nobody_asked_for_is_cut_off(served, caplog):
+def test_a_party_that_sends_parts_that_nobody_asked_for_is_cut_off(served):
     stream = served.attendance._streams["north"]
     number = stream._number
     stream._asked = b""
     with pytest.raises(ProtocolError, match="more parts than an answer may have, or nobody asked"):
-        stream.heard(Part(number, b"x"))
+        stream.heard(Part(number, b"x", b""))
     with pytest.raises(ProtocolError, match="question that was never asked"):
-        stream.heard(Part(number + 1, b"x"))
+        stream.heard(Part(number + 1, b"x", b""))

@@ -1,11 +1,12 @@
 """Numbers that travel ahead: put together they are the same bytes, and there are no more."""
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 import numpy as np
 import pytest
 
-from spinney.errors import StorageError
+from spinney.errors import ProtocolError, StorageError
 from spinney.transport.remote.ahead import (
     PART,
     Arrived,
@@ -27,6 +28,8 @@ class Stream:
     """A party's connection that keeps what it is sent."""
 
     parts: bytearray = field(default_factory=bytearray)
+    name: str = "north"
+    promise: bytes = b"digest"
     is_open: bool = True
     got: bytearray = field(default_factory=bytearray)
 
@@ -40,6 +43,7 @@ def test_an_answer_in_parts_is_the_same_answer():
     assert len(data) == len(parts) == 4
     assert {one.number for one in (*parts, last)} == {7}
     assert max(map(len, data)) == PART
+    assert {one.digest for one in parts if isinstance(one, Part)} == {sha256(WORDS).digest()}
     assert last == Said(7, b"headtail", 4)
     assert whole(last.body, last.at, b"".join(data)) == ANSWER
 
@@ -74,7 +78,7 @@ def test_what_should_have_come_ahead_must_have_come():
 def arrived(number=3, sent=16):
     found = Arrived()
     found.asked(Inquiry(number, b"the question"))
-    found.sent(Part(number, bytes(sent)))
+    found.sent(Part(number, bytes(sent), b""))
     return found
 
 
@@ -100,7 +104,7 @@ def test_a_party_takes_no_more_of_a_sum_and_of_no_other_question(frame):
 def test_parts_of_a_question_that_is_over_let_nothing_in():
     party = arrived()
     party.asked(Inquiry(4, b"the next"))
-    party.sent(Part(3, bytes(100)))
+    party.sent(Part(3, bytes(100), b""))
     with pytest.raises(StorageError):
         party.take(Ahead(4, b"x"))
 
@@ -137,3 +141,16 @@ def test_nothing_is_summed_of_one_party_alone(others):
     one = Stream(bytearray(800))
     RunningSum(b"question", [one, *others]).go_on()
     assert not one.got
+
+
+def test_who_saw_some_of_a_sum_keeps_to_its_answer():
+    """A connection that ends, and another answer on the next one, is no way around."""
+    streams = [Stream(bytearray(8)), Stream(bytearray(8), "lakeside")]
+    total = RunningSum(b"question", streams)
+    total.require_kept("north", b"another digest")  # nothing went ahead yet
+    total.go_on()
+    total.require_kept("north", b"digest")
+    for promise in (b"another digest", b""):  # in parts, or whole
+        with pytest.raises(ProtocolError, match="otherwise after it saw a part of the sum") as why:
+            total.require_kept("north", promise)
+        assert why.value.party == "north"

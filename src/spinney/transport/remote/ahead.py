@@ -4,16 +4,20 @@ A line carries both ways at once. Where the sum of the parties' numbers is told 
 comes back part by part while the rest is still on its way up. Nothing else changes: an answer and a
 question have the same bytes as if they came whole, they are only put together at their receiver. A
 party that has connected again is sent its question whole.
+
+With its first part a party says the digest of all: so it cannot choose the last ones by what came
+back of the first, nor after it has connected again.
 """
 
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from threading import Lock
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import StorageError
+from spinney.errors import ProtocolError, StorageError
 from spinney.transport.remote.frames import Ahead, Inquiry, Part, Said
 
 PART: Final = 1 << 16
@@ -46,8 +50,9 @@ def frames_of(number: int, answer: bytes) -> Iterator[Part | Said]:
         yield Said(number, answer)
         return
     first, last = answer.span
+    promise = sha256(answer[first:last]).digest()
     for begin in range(first, last, PART):
-        yield Part(number, answer[begin : min(begin + PART, last)])
+        yield Part(number, answer[begin : min(begin + PART, last)], promise)
     yield Said(number, answer[:first] + answer[last:], first)
 
 
@@ -101,12 +106,10 @@ class Arrived:
 class Sending(Protocol):
     """A party's connection, as the sum of parts sees it."""
 
+    name: str
     is_open: bool
-
-    @property
-    def parts(self) -> bytearray:
-        """The parts of its answer so far."""
-        ...
+    parts: bytearray  # of its answer, so far
+    promise: bytes  # the digest that it said of all of them
 
     def send_ahead(self, data: bytes) -> None:
         """Send a part of the sum."""
@@ -121,6 +124,7 @@ class RunningSum:
         self._streams = [stream for stream in streams if stream is not None]
         self._goes_on = len(self._streams) == len(streams) > 1
         self._done = 0
+        self._promised: dict[str, bytes] = {}  # what those said who were sent some of the sum
 
     def go_on(self) -> None:
         """Add up what has come of all, and send it on; not after somebody's connection ended."""
@@ -134,5 +138,13 @@ class RunningSum:
         for stream in self._streams:
             total += np.frombuffer(bytes(stream.parts[self._done : last]), "<u8")
         for stream in self._streams:
+            self._promised.setdefault(stream.name, stream.promise)
             stream.send_ahead(total.tobytes())
         self._done = last
+
+    def require_kept(self, name: str, promise: bytes) -> None:
+        """Raise if a party that saw some of the sum has answered otherwise than it said before."""
+        if self._promised.get(name, promise) != promise:
+            error = ProtocolError("It answered otherwise after it saw a part of the sum.")
+            error.party = name
+            raise error

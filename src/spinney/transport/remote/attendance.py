@@ -58,6 +58,7 @@ class PartyStream:
         self._asked = b""  # digest of the question on its way
         self._arrived: bytes | None = None
         self.parts = bytearray()  # of the answer to it
+        self.promise = b""  # the digest of all of them
         self._ahead = bytearray()  # what was sent of the next question
         self._verdicts: dict[int, Decision] = {}
 
@@ -96,6 +97,7 @@ class PartyStream:
 
     def _forget_parts(self) -> None:
         self.parts.clear()
+        self.promise = b""
         self._ahead.clear()
 
     def offer(self, offer: Offer) -> int:
@@ -146,11 +148,17 @@ class PartyStream:
     def _take(self, frame: Part | Said) -> None:
         """Keep an answer, or a part of one; all parts together may be as long as an answer."""
         if isinstance(frame, Said):  # that it still works is of no use once it has answered
-            self._arrived = whole(frame.body, frame.at, bytes(self.parts))
+            parts = bytes(self.parts)
+            if parts and (frame.at < 0 or sha256(parts).digest() != self.promise):
+                raise ProtocolError("The parts of its answer are not those that it began with.")
+            self._arrived = whole(frame.body, frame.at, parts)
+        elif self.parts and frame.digest != self.promise:
+            raise ProtocolError("The parts of its answer are not those that it began with.")
         elif not frame.data or len(self.parts) + len(frame.data) > self.limit():
             raise ProtocolError("It sent more parts than an answer may have, or nobody asked.")
         else:
             self.parts += frame.data
+            self.promise = frame.digest
 
     def verdict(self, number: int) -> Decision | None:
         """Return the verdict on an offer; None if there is none yet."""
@@ -268,6 +276,8 @@ class Attendance:
         came: dict[str, object] = {}
         digest = sha256(data).digest()
         with self._changed:
+            if self._sum.digest != digest:
+                self._sum = RunningSum(digest, [self._streams.get(name) for name in names])
             while True:
                 if is_unwanted():
                     raise AbortedError
@@ -280,9 +290,8 @@ class Attendance:
                     stream.ask(data, digest)
                     said = stream.taken()
                     if said is not None:
+                        self._sum.require_kept(name, stream.promise)
                         came[name] = said
-                if self._sum.digest != digest:
-                    self._sum = RunningSum(digest, [self._streams.get(name) for name in names])
                 self._sum.go_on()
                 if len(came) == len(names) or not self._changed.wait(until - monotonic()):
                     return came

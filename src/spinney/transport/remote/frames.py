@@ -62,6 +62,7 @@ class Part(RemoteFrame, frozen=True):
 
     number: int
     data: bytes
+    digest: bytes  # of all parts together: nobody changes the last ones after the first
 
 
 class Said(RemoteFrame, frozen=True):
