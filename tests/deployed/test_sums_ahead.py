@@ -6,7 +6,7 @@ in parts. Parts are small here, so that every step has many.
 
 from dataclasses import dataclass, field
 from hashlib import sha256
-from threading import Event
+from threading import Event, local
 
 import numpy as np
 import pytest
@@ -175,20 +175,25 @@ def test_a_party_that_was_sent_only_some_of_a_sum_answers_nothing(served, monkey
 
 
 def changed_answers(monkeypatch, *changes):
-    """Let the party that is the first to answer in parts send other frames, once for each change.
+    """Let north send other frames for its first answers in parts, once for each change.
 
     It is asked again as often as its connection ends.
     """
-    true = ahead.frames_of
+    true, say, speaking = ahead.frames_of, calling._Work._say, local()
     numbers: list[int] = []
+
+    def saying(work, number, said):
+        speaking.name = work._party._path.parent.name
+        say(work, number, said)
 
     def other(number, answer):
         made = list(true(number, answer))
-        if len(made) > 4 and len(numbers) < len(changes):
+        if speaking.name == "north" and len(made) > 4 and len(numbers) < len(changes):
             numbers.append(number)
             made = changes[len(numbers) - 1](made)
         return iter(made)
 
+    monkeypatch.setattr(calling._Work, "_say", saying)
     monkeypatch.setattr(calling, "frames_of", other)
     return numbers
 
