@@ -401,7 +401,7 @@ def compare_scores(
         scores["federated"],
         scores.get("pooled"),
         intervals(truth, predicted, is_class=is_class, seed=0),
-        {model: scores[model] for model in JOINT if model in scores},
+        joint={model: scores[model] for model in JOINT if model in scores},
     )
 
 
