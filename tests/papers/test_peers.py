@@ -119,9 +119,9 @@ def shown(tmp_path, monkeypatch):
             monkeypatch.setitem(command.MEASURED, name, (who, SMALL, told))
         monkeypatch.setattr(command, "RESULTS", tmp_path)
         monkeypatch.setattr(command, "PUBLISHED", tmp_path / "published")
-        for what in ("tune", "all"):
-            monkeypatch.setattr(sys, "argv", ["peers", what, "--repeats", "2"])
-            assert command.main() == 0
+        monkeypatch.setattr(sys, "argv", ["peers", "--repeats", "2"])
+        assert command.main() == 0
+        assert (tmp_path / "published" / "peers_tried.json").exists()  # before it measured
         monkeypatch.setattr(page, "NAMES", ())
         monkeypatch.setattr(page, "PUBLISHED", tmp_path / "peers")
         kept = (tmp_path / "peers" / "peers_public.json").read_text(encoding="utf-8")
