@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import msgspec
 import pyarrow as pa
@@ -18,6 +18,7 @@ from spinney.estimators.to_treelite import treelite_forest
 from spinney.files import write_whole
 from spinney.jobs.checking.table import source_at
 from spinney.jobs.reading import reading_query
+from spinney.protocols.home import StoredFit
 from spinney.protocols.model import ForestModel
 from spinney.protocols.release_terms import Hardening
 from spinney.report.audit_limits import refuse_failed
@@ -132,25 +133,39 @@ def _note_export(folder: Path, model: ForestModel, before: Report, told: str) ->
 
 
 def predict_file(
-    source: Path, table: Path, out: Path | None, unknown: str = "refuse", job: Path | None = None
+    source: Path,
+    table: Path,
+    out: Path | None,
+    *,
+    unknown: str = "refuse",
+    job: Path | None = None,
+    home: Path | None = None,
 ) -> tuple[str, int]:
     """Predict every row of a file; return the predictions as CSV and the number of rows.
 
     `unknown` says what happens to categories that the model does not know: "refuse" or
-    "as_missing". The file is read as the [table] of `job`, if one is given.
+    "as_missing". The file is read as the [table] of `job`, if one is given; `home` is a party's fit
+    of the model.
     """
     if not table.is_file():
         raise StorageError(f"Cannot read {str(table)!r}: there is no such file. Check the path.")
     text = StringIO()
-    n_rows = _predict(source, table, text, unknown, job)
+    n_rows = _predict(_loaded(source, unknown, home), table, text, job)
     if out is not None:
         _require_new(out)
         write_whole(out, text.getvalue().encode())
     return text.getvalue(), n_rows
 
 
-def _predict(source: Path, table: Path, out: TextIO, unknown: str, job: Path | None) -> int:
+def _loaded(source: Path, unknown: str, home: Path | None) -> Any:
+    """Return the estimator that predicts, with a party's fit if there is one."""
     model = load_model(source).set_params(unknown_categories=unknown)
+    if home is not None:
+        model.model_ = StoredFit.load(home).of_model(file_in(source, MODEL))
+    return model
+
+
+def _predict(model: Any, table: Path, out: TextIO, job: Path | None) -> int:
     schema = model.model_.schema
     writer = csv.writer(out, lineterminator="\n")
     has_classes = hasattr(model, "classes_")
@@ -161,7 +176,7 @@ def _predict(source: Path, table: Path, out: TextIO, unknown: str, job: Path | N
         n_rows += len(frame)
         if has_classes:
             shares = model.predict_proba(frame)
-            best = model.classes_.take(shares.argmax(axis=1))
+            best = model.classes_.take(model.model_.decided(shares))
             pairs = zip(best, shares.tolist(), strict=True)
             writer.writerows([one, *map(repr, row)] for one, row in pairs)
         else:

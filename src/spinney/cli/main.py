@@ -385,6 +385,9 @@ def model_predict(
         Path | None,
         typer.Option(help="The job file whose [table] query reads the cells, as in training."),
     ] = None,
+    home: Annotated[
+        Path | None, typer.Option(help="A party's fit of the model: `spinney party fit`.")
+    ] = None,
 ) -> None:
     """Predict for every row of a file; needs no network."""
     from spinney.simulation.progress import show_progress  # noqa: PLC0415
@@ -393,7 +396,9 @@ def model_predict(
         stages.begin(f"predicting the rows of {table}")
         from spinney.cli.export import predict_file  # noqa: PLC0415
 
-        text, n_rows = predict_file(path, table, out, unknown_categories, job)
+        text, n_rows = predict_file(
+            path, table, out, unknown=unknown_categories, job=job, home=home
+        )
     ending.written = True
     counted = f"{n_rows} {'row' if n_rows == 1 else 'rows'}"
     typer.echo(text if out is None else f"{counted}  {out}", nl=out is not None)

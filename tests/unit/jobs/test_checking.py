@@ -12,7 +12,8 @@ from spinney import load_model
 from spinney.errors import SettingError, TableError
 from spinney.jobs.checking.draft import job_text
 from spinney.jobs.checking.notes import Choices
-from spinney.jobs.checking.table import check_table
+from spinney.jobs.checking.table import check_table, source_at
+from spinney.tables.profile import OpenTable, opened_as_text, profile_of
 
 N = 60
 RANDOM = np.random.default_rng(0)
@@ -334,3 +335,35 @@ def test_dates_stay_dates_in_the_check_the_job_file_the_page_and_the_officer_s_d
     (place.folder / "other.toml").write_text(text)
     _, line = place.refused("simulate", "other.toml")
     assert "names 'see' in dates, which is not among the columns: age, seen, ward." in line
+
+
+def test_a_wide_table_is_asked_about_many_columns_at_once(tmp_path):
+    """A query over thousands of columns takes longer to plan than to run."""
+    n = 120
+    random = np.random.default_rng(1)
+    y = random.integers(0, 2, n)
+    values = random.normal(size=(900, n)).round(3)
+    columns = {f"x{i}": list(map(str, row)) for i, row in enumerate(values)}
+    columns |= {"shown": [f"{value + random.random() / 2:.3f}" for value in y]}
+    path = table_of(tmp_path, age=AGE * 2, **columns, ill=["yes" if one else "no" for one in y])
+    asked = []
+
+    class Counting(OpenTable):
+        def ask(self, query):
+            asked.append(query)
+            return super().ask(query)
+
+    with opened_as_text(source_at(path)) as table:
+        found = profile_of(Counting(table.connection, table.types))
+        assert len(asked) < 200
+        assert len(list(table.in_parts(range(900)))) < 20
+        long = OpenTable(table.connection, table.types)
+        long.__dict__["n_rows"] = 3_000_000
+        assert [len(part) for part in long.in_parts(range(3))] == [1, 1, 1]
+    told = found.column("x7")
+    assert (told.n_known, told.n_plain, told.type) == (n, n, "text")
+    assert told.low == values[7].min()
+    assert told.high == values[7].max()
+    assert sum(count for _, count in told.values) == n
+    leaks = [one for one in check_table(path, "ill").notes if "alone tells" in one.seen]
+    assert [one.column for one in leaks] == ["shown"]

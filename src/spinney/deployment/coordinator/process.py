@@ -327,7 +327,13 @@ class Run:
             return wire
         present = self._status.present
         honest = self._agreed.honest_among(len(present))
-        settings = exchange_keys(wire, f"{self._run}/{self._attempt}", present, honest=honest)
+        settings = exchange_keys(
+            wire,
+            f"{self._run}/{self._attempt}",
+            present,
+            honest=honest,
+            needs_all=self._agreed.needs_all,
+        )
         return SecureSums(wire, settings) if self._agreed.is_masked else wire
 
     def _finish(self, model: ForestModel | None, report: Report, journaled: Journaled) -> None:
