@@ -53,4 +53,4 @@ def test_a_column_holds_one_number_until_another_is_seen():
     seen.see(np.array([[1, 1], [3, 4]], np.float32))
     assert seen.columns == ("id",)
     seen.see(np.array([[2, 2], [5, 5]], np.float32))
-    assert seen.columns == ()
+    assert not seen.columns
