@@ -46,9 +46,9 @@ class Joining(msgspec.Struct, frozen=True):
 
     score: str
     parties: dict[str, str]  # what the gain's interval says, by party
-    alone: float  # means over the parties
+    alone: float  # means over the parties whose gain has an interval, or over all if none has
     together: float
-    gain: Interval | None  # of the mean gain over parties that have an interval
+    gain: Interval | None  # of the mean gain over the same parties
 
     @property
     def overall(self) -> str:
@@ -74,8 +74,10 @@ class Joining(msgspec.Struct, frozen=True):
         words += f" ({', '.join(rest)})" if rest else ""
         assert self.gain is not None
         low, high = (number(end) for end in self.gain)
+        n_told = n - found[UNKNOWN]
+        of = f" at the {some(n_told, 'party', 'parties')} with enough rows" if n_told < n else ""
         return (
-            f"{words}. Overall: {_OVERALL[self.overall]}, {means} (mean gain within {low} to "
+            f"{words}. Overall: {_OVERALL[self.overall]}, {means}{of} (mean gain within {low} to "
             f"{high}, 95 %)."
         )
 
@@ -95,21 +97,36 @@ def _joining(found: Sequence[PartyQuality], score: str) -> Joining | None:
     if not compared:
         return None
     gain_of = {q.party: q.intervals.get(f"gain_{score}") for q in compared}
-    known = [gain for gain in gain_of.values() if gain is not None]
+    told = [q for q in compared if gain_of[q.party] is not None] or compared
+    alone = sum(q.scores[f"local_{score}"] for q in told) / len(told)
+    together = sum(q.scores[score] for q in told) / len(told)
     return Joining(
         score,
         {party: judge(gain) for party, gain in gain_of.items()},
-        sum(q.scores[f"local_{score}"] for q in compared) / len(compared),
-        sum(q.scores[score] for q in compared) / len(compared),
-        _mean_gain(known) if known else None,
+        alone,
+        together,
+        _mean_gain(told, score),
     )
 
 
-def _mean_gain(gains: Sequence[Interval]) -> Interval:
-    """Return the interval of a mean: the parties' rows are different, so variances add up."""
-    middle = sum((low + high) / 2 for low, high in gains) / len(gains)
-    half = math.sqrt(sum(((high - low) / 2) ** 2 for low, high in gains)) / len(gains)
-    return middle - half, middle + half
+def _mean_gain(found: Sequence[PartyQuality], score: str) -> Interval | None:
+    """Return the interval of the parties' mean gain; None if they have none.
+
+    The parties' rows are different, so squared distances from their gains to the ends add up, on
+    each side of its own (Zou and Donner 2008): the interval holds the gain that it is about.
+    """
+    sign = -1.0 if score in LESS_IS_BETTER else 1.0
+    gains, below, above = [], 0.0, 0.0
+    for q in found:
+        interval = q.intervals.get(f"gain_{score}")
+        if interval is None:
+            return None
+        gain = sign * (q.scores[score] - q.scores[f"local_{score}"])
+        gain = min(max(gain, interval[0]), interval[1])
+        gains.append(gain)
+        below, above = below + (gain - interval[0]) ** 2, above + (interval[1] - gain) ** 2
+    n, middle = len(gains), sum(gains) / len(gains)
+    return middle - math.sqrt(below) / n, middle + math.sqrt(above) / n
 
 
 def below_majority(found: Sequence[PartyQuality]) -> list[str]:
@@ -143,6 +160,26 @@ def _told_below(one: PartyQuality) -> str:
         f"{words} Fitted at home it is right in {fitted:.3f} (spinney party fit; in Python, "
         "for_party)."
     )
+
+
+def beside_joint(found: Sequence[PartyQuality]) -> str:
+    """Say how trees that parties keep compare with joint models, and what is recommended."""
+    for score in score_names(found)[:1]:
+        names = {score: "", f"joint_tree_{score}": "a tree", f"joint_forest_{score}": "a forest"}
+        judged = [q.scores for q in found if names.keys() <= q.scores.keys()]
+        if not judged:
+            return ""
+        means = {name: sum(scores[name] for scores in judged) / len(judged) for name in names}
+        own, tree, forest = means.values()
+        sign = -1 if score in LESS_IS_BETTER else 1
+        better = [names[name] for name, mean in means.items() if sign * mean > sign * own]
+        advice = f"grow {' or '.join(better)} so" if better else "neither is better here"
+        return (
+            "Grown jointly, from summed counts of all parties, a tree of the same depth has "
+            f"{word_of(score)} {number(tree)} on average and a forest {number(forest)}, against "
+            f"{number(own)} of the trees evolved together. Where such counts may leave, {advice}."
+        )
+    return ""
 
 
 def verdict(report: ReportFacts) -> str:

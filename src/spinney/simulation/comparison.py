@@ -53,6 +53,8 @@ from spinney.trees.threads import thread_count
 from spinney.typing import Floats
 
 Scores = dict[str, float]
+JOINT = ("joint_tree", "joint_forest")
+MODELS = ("local", "federated", "pooled", *JOINT)
 _TINY_ROWS = 256
 _TINY_COLUMNS = 24
 _OF_OWN_TREE = ("nodes", "home_nodes", "edit_distance", "kept_home")
@@ -69,6 +71,12 @@ class PartyComparison(msgspec.Struct, frozen=True):
     pooled: Scores | None
     intervals: dict[str, Interval] = {}  # 95 %, by score
     home: Scores = {}  # of the joint forest, fitted at home to other held-out rows
+    joint: dict[str, Scores] = {}  # of models from summed counts, beside trees that are personal
+
+    def scores_of(self, model: str) -> Scores | None:
+        """Return a model's scores; None if it was not scored."""
+        found: Scores | None = getattr(self, model, None) or self.joint.get(model)
+        return found
 
 
 @dataclass(frozen=True)
@@ -120,12 +128,12 @@ class Comparison:
         return score_names(str(self.training.settings["task"]))
 
     def mean(self, model: str, score: str) -> float | None:
-        """Return a score of "local", "federated" or "pooled", averaged over parties.
+        """Return a model's score, averaged over parties: one of `MODELS`.
 
         Each party has the same weight. Parties at which a forest lacks the score are left out, so
         that the means of two forests are over the same rows.
         """
-        found = [getattr(party, model) for party in self._judged_by_all(score)]
+        found = [party.scores_of(model) for party in self._judged_by_all(score)]
         known = [scores[score] for scores in found if scores is not None and score in scores]
         return float(np.mean(known)) if known else None
 
@@ -212,7 +220,7 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
     pooled = None
     if parties.pooled is not None:
         step = stages.begin("pooled forest", n_trees, alone.protocol.step)
-        pooled = _train({"all": parties.pooled}, without_noise, alone, step)
+        pooled = train_over({"all": parties.pooled}, without_noise, alone, step)
     local = {}
     for name in local_names:
         step = stages.begin(f"forest of {name!r} alone", n_trees, alone.protocol.step)
@@ -283,12 +291,13 @@ def _explained(
     return replace(joint, rounds=(*joint.rounds, *asked)), explained
 
 
-def _train(
+def train_over(
     tables: Mapping[str, MemoryTable],
     settings: Any,
     running: Running,
     step: Step,
 ) -> Training:
+    """Train one model over the parties that hold the tables."""
     channel, _ = connect(tables, settings, running, _ledgers(tables, settings))
     trained = running.protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
     return _with_model(trained)
@@ -335,7 +344,7 @@ def _train_alone(
     target = table.target if table.rows is None else table.target[table.rows]
     if settings.task == "classification" and np.unique(target).size < 2:
         return None
-    return _train({"all": table}, settings, running, step)
+    return train_over({"all": table}, settings, running, step)
 
 
 def _common(parties: Parties) -> dict[str, Scores]:
@@ -392,12 +401,18 @@ def compare_scores(
         scores["federated"],
         scores.get("pooled"),
         intervals(truth, predicted, is_class=is_class, seed=0),
+        joint={model: scores[model] for model in JOINT if model in scores},
     )
 
 
 def _in_one(party: PartyComparison) -> Scores:
     """Return all scores of a party under different names; the joint forest's have no prefix."""
-    others = {"local": party.local, "home": party.home, "pooled": party.pooled or {}}
+    others: dict[str, Scores] = {
+        "local": party.local,
+        "home": party.home,
+        "pooled": party.pooled or {},
+        **party.joint,
+    }
     named = {
         f"{model}_{score}": value
         for model, scores in others.items()
@@ -428,7 +443,7 @@ def _warm_up(tables: Mapping[str, MemoryTable], settings: Any, running: Running)
     log = logging.getLogger("spinney.party")
     log.disabled = True  # some rows are trained on several times here
     try:
-        _train(few, running.protocol.small(settings), running, lambda *_: None)
+        train_over(few, running.protocol.small(settings), running, lambda *_: None)
     except SpinneyError:
         return  # the real training will report what is wrong
     finally:

@@ -10,6 +10,7 @@ from spinney.report.verdicts import (
     FEWEST,
     LESS_IS_BETTER,
     below_majority,
+    beside_joint,
     joinings,
     score_names,
     scored_in_words,
@@ -24,6 +25,8 @@ MODELS = {
     "": "together",
     "home": "fitted at home",
     "pooled": "pooled",
+    "joint_tree": "joint tree",
+    "joint_forest": "joint forest",
 }
 _PERSONAL = {**MODELS, "": "own tree, evolved together"}
 
@@ -38,7 +41,8 @@ def worth_it(report: ReportFacts) -> Html:
     words = words_of_models(report)
     rows = ", ".join(dict.fromkeys(q.rows for q in found))
     told = [one.in_words() for one in joinings(found)] if len(report.parties) > 1 else []
-    parts: list[Content] = [tag("p", words, class_="lead") for words in told or [verdict(report)]]
+    told = [*(told or [verdict(report)]), *filter(None, [beside_joint(found)])]
+    parts: list[Content] = [tag("p", words, class_="lead") for words in told]
     parts += [tag("p", words, class_="warn") for words in below_majority(found)]
     scored = scored_in_words(report.subject.scored) if report.subject else ""
     of_class = f" {scored}" if scored else ""
