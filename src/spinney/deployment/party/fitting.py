@@ -191,7 +191,7 @@ def _unseen(party: PartyFile, trained: Agreed, model: ForestModel) -> tuple[str,
         ]
         return "held-out", *_joined(shares, held, model)
     settings = trained.protocol_settings()
-    if settings.privacy is not None or not getattr(settings, "bootstrap", False):
+    if not trained.spec.leaves_rows_out(settings):
         raise SettingError(
             "Every row of this party was trained on: the job held none back, and without a "
             "bootstrap, or with noise, none is out of bag. Train with held_out in [simulation]."
