@@ -90,7 +90,8 @@ class _Size:
 
 def _fields_size(part: Any) -> _Size:
     """Return the size of a dataclass, which is the sum over its fields."""
-    held = {name: getattr(part, name) for name in _names(type(part))}
+    kind: Any = type(part)
+    held = {name: getattr(part, name) for name in _names(kind)}
     sizes = {name: _size_of(value) for name, value in held.items() if value is not msgspec.UNSET}
     names = _items_header(len(sizes)) + sum(map(_text_size, sizes))
     return _Size(
@@ -102,7 +103,8 @@ def _fields_size(part: Any) -> _Size:
 
 
 def _size_of(value: Any) -> _Size:
-    if is_dataclass(value) and not _is_packable(type(value)):
+    part: Any = type(value)
+    if _is_part(part):
         kept = getattr(value, "__dict__", None)
         if kept is None:
             return _fields_size(value)
@@ -126,6 +128,12 @@ def _size_of(value: Any) -> _Size:
     head = len(msgspec.msgpack.encode(value, enc_hook=hook))
     lengths = len(msgspec.msgpack.encode(sizes)) - _items_header(len(sizes))
     return _Size(head, len(sizes), lengths, sum(sizes))
+
+
+@cache
+def _is_part(kind: type[Any]) -> bool:
+    """Return whether values of a type are written field by field."""
+    return is_dataclass(kind) and not issubclass(kind, Packable)
 
 
 @cache
