@@ -119,7 +119,7 @@ def _measured(value: object) -> tuple[int, int, int]:
 
 def _start_size(n: int) -> int:
     """Return how many bytes begin a list, or a mapping, of so many values."""
-    return 1 if n < 16 else 3 if n < 1 << 16 else 5  # noqa: PLR2004  as msgpack lays it down
+    return 1 if n < 16 else 3 if n < 1 << 16 else 5
 
 
 @cache

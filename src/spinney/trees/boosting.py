@@ -234,9 +234,7 @@ def draw_segments(
     return counted, others
 
 
-def _histogram_tasks(
-    counted: Segments, slots: Slots, n_threads: int
-) -> list[tuple[Range, Range]]:
+def _histogram_tasks(counted: Segments, slots: Slots, n_threads: int) -> list[tuple[Range, Range]]:
     """Return ranges of nodes and of slots, for tasks that sum gradients."""
     n_nodes, n_slots = slots.feature.shape
     every = ((0, n_nodes), (0, n_slots))
