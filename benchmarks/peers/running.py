@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
 from statistics import mean, median, quantiles, stdev
@@ -13,7 +14,7 @@ from typing import Any
 
 from harness import RESULTS
 from peers.child import MARK
-from peers.peers import Peer, Settings, Workload
+from peers.peers import LEVELS, N_TUNED, TUNED_ON, Peer, Settings, Workload
 
 _HERE = Path(__file__).parent
 ENVIRONMENTS = RESULTS / "peers" / "envs"
@@ -46,7 +47,7 @@ def python_of(peer: Peer, *, install: bool) -> tuple[str, str]:
     return str(python), ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A peer with one setting of its grid, and what it found or why not in each turn."""
 
@@ -86,6 +87,9 @@ class Case:
         }
 
 
+Chooses = Callable[[list[Case]], list[Settings]]
+
+
 def once(peer: Peer, python: str, rows: Path) -> list[Row]:
     """Run a peer once; return for each setting what it found, or what went wrong."""
     adapter = _HERE / "adapters" / f"{peer.adapter}.py"
@@ -112,14 +116,56 @@ def once(peer: Peer, python: str, rows: Path) -> list[Row]:
     return [row | {"chatter": _last(after)} for row in found] if after.strip() else found
 
 
+def tuned(
+    peers: tuple[Peer, ...], workload: Workload, choose: Chooses, *, install: bool
+) -> tuple[tuple[Peer, ...], list[Case]]:
+    """Return each peer with the settings chosen by turns that do not count, and all tries."""
+    tried = interleaved(peers, workload, N_TUNED, first=TUNED_ON, install=install)
+    return tuple(
+        replace(peer, grid=tuple(choose([case for case in tried if case.peer is peer])))
+        for peer in peers
+    ), tried
+
+
+def best_at_each_epsilon(tried: list[Case]) -> list[Settings]:
+    """Return a peer's own setting and the best one, at every epsilon."""
+    grid: list[Settings] = []
+    for epsilon in dict.fromkeys(case.setting["epsilon"] for case in tried):
+        cases = [case for case in tried if case.setting["epsilon"] == epsilon]
+        ran = [case for case in cases if case.ran]
+        own, best = cases[0], best_of(ran) if ran else cases[0]
+        grid += [own.setting] if best is own else [own.setting, best.setting]
+    return grid
+
+
+def quickest_at_each_level(tried: list[Case]) -> list[Settings]:
+    """Return a peer's own setting and its quickest ones of some accuracy, by CPU seconds.
+
+    A peer that reaches no level is shown with its most accurate setting.
+    """
+    ran = [case for case in tried if case.ran]
+    chosen = [tried[0]]
+    for level in LEVELS:
+        able = [case for case in ran if mean(case.each("accuracy")) >= level]
+        chosen += [min(able, key=lambda case: mean(case.each("cpu")))] if able else []
+    if ran and len(chosen) == 1:
+        chosen += [best_of(ran)]
+    return [case.setting for case in dict.fromkeys(chosen)]
+
+
+def best_of(cases: list[Case]) -> Case:
+    """Return the case that is right most often."""
+    return max(cases, key=lambda case: mean(case.each("accuracy")))
+
+
 def interleaved(
-    peers: tuple[Peer, ...], workload: Workload, n_turns: int, *, install: bool
+    peers: tuple[Peer, ...], workload: Workload, n_turns: int, *, first: int = 0, install: bool
 ) -> list[Case]:
     """Run the peers in turns, each turn on rows of its own; return what every setting found."""
     pythons = {peer.name: python_of(peer, install=install) for peer in peers}
     cases = {peer.name: [Case(peer, one) for one in peer.grid] for peer in peers}
     with tempfile.TemporaryDirectory() as place:
-        for turn in range(n_turns):
+        for turn in range(first, first + n_turns):
             rows = Path(place) / f"{turn}.npz"
             workload.save(rows, turn)
             start = turn % len(peers)

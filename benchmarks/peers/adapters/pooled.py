@@ -2,7 +2,11 @@
 
 from importlib import import_module, metadata
 
-_OWNERS = {"sklearn.ensemble": "scikit-learn", "diffprivlib.models": "diffprivlib"}
+_OWNERS = {
+    "sklearn.ensemble": "scikit-learn",
+    "diffprivlib.models": "diffprivlib",
+    "interpret.privacy": "interpret",
+}
 
 
 def trained(rows, *, seed, learner, **settings):

@@ -83,10 +83,10 @@ class PrivateBoostingClassifier(PredictsClasses, _PrivateBoosting):
     method
         "cyclic": every tree divides one column; all trees of a column together are its shape
         function, a curve that people can read. "pairs": every tree divides two columns. "auto"
-        chooses only from `n_rows`, the numbers of columns and classes, epsilon and delta; `choice_`
-        names the choice and the reason.
+        is "cyclic" for classes and "pairs" for numbers; `choice_` names the choice and the reason.
     n_passes
-        The number of trees for each column. None: chosen by "auto"'s facts, as are the next three.
+        The number of trees for each column. None: chosen from `n_rows`, the numbers of columns and
+        classes, epsilon and delta, as are the next three.
     max_depth
         The depth of every tree.
     learning_rate
@@ -158,8 +158,8 @@ class PrivateBoostingClassifier(PredictsClasses, _PrivateBoosting):
 class PrivateBoostingRegressor(PredictsNumbers, _PrivateBoosting):
     """Differentially private boosted regression trees over parties that hold different rows.
 
-    Parameters are those of `PrivateBoostingClassifier`. The target's declared range bounds what a
-    record can add; residuals beyond an eighth of it count as that.
+    Parameters are those of `PrivateBoostingClassifier`. How far a residual pulls is bounded by
+    the targets' standard deviation, as a noisy histogram of the declared range tells it.
     """
 
     _is_classifier = False

@@ -14,7 +14,9 @@ blobs     arrays and packed values, one after another, in the order of the field
 
 import math
 import struct
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from dataclasses import fields as fields_of
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -29,6 +31,7 @@ T = TypeVar("T")
 _MAGIC = b"SPNY"
 _VERSION = 1
 _FRAME = struct.Struct("<4sBI")
+_MEASURED = "measured by codec"  # where a part of a message keeps its size
 _ARRAY_TYPES = frozenset(
     {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"}
 )
@@ -64,39 +67,70 @@ def encode(message: object, *, unpacked: int | None = None) -> bytes:
 
 
 def encoded_size(message: object) -> int:
-    """Return `len(encode(message))` without encoding arrays or packed values."""
+    """Return `len(encode(message))` without encoding arrays or packed values.
+
+    Questions of a job repeat their parts, such as the bins of thousands of columns. Each part is
+    measured once.
+    """
     return Measure().size(message)
 
 
 class Measure:
-    """Measures messages that repeat fields of the message before, as a job's questions do.
+    """Measures messages of which each repeats fields of the one before, as a job's questions do.
 
-    A field that is the same object is not measured again: what all trees so far came to takes
-    longer with every tree.
+    A field that is the same object is not measured again: all trees so far take longer with each.
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[object, int, int, int]] = {}  # of each field, by name
+        self._known: dict[str, tuple[object, _Size]] = {}  # of each field, by its name
 
     def size(self, message: object) -> int:
-        """Return `len(encode(message))` without encoding arrays or packed values."""
-        kind: Any = type(message)
-        total, n_fields, n_blobs = _FRAME.size + _start_size(3) + _text_size(kind.__name__), 0, 0
-        for name in _names(kind):
-            value = getattr(message, name)
-            if value is msgspec.UNSET:  # is not written
-                continue
-            known = self._known.get(name)
-            if known is None or known[0] is not value:
-                known = self._known[name] = (value, *_measured(value))
-            total += _text_size(name) + known[1] + known[2]
-            n_fields += 1
-            n_blobs += known[3]
-        return total + _start_size(n_fields) + _start_size(n_blobs)
+        """Return `encoded_size(message)`."""
+        size = _fields_size(message, self._size_of)
+        frame = _FRAME.size + 1 + _text_size(type(message).__name__) + _items_header(size.n_blobs)
+        return frame + size.head + size.lengths + size.blobs
+
+    def _size_of(self, name: str, value: object) -> "_Size":
+        known = self._known.get(name)
+        if known is None or known[0] is not value:
+            known = self._known[name] = (value, _size_of(name, value))
+        return known[1]
 
 
-def _measured(value: object) -> tuple[int, int, int]:
-    """Return the bytes of a field: in the header; of its blobs and their lengths; how many."""
+@dataclass(frozen=True)
+class _Size:
+    """How many bytes a part of a message takes."""
+
+    head: int  # as msgpack
+    n_blobs: int
+    lengths: int  # of the blobs, as msgpack
+    blobs: int
+
+
+def _fields_size(part: Any, size_of: Callable[[str, object], _Size]) -> _Size:
+    """Return the size of a dataclass, which is the sum over its fields."""
+    held = {name: getattr(part, name) for name in _names(type(part))}
+    held = {name: value for name, value in held.items() if value is not msgspec.UNSET}
+    sizes = {name: size_of(name, value) for name, value in held.items()}
+    names = _items_header(len(sizes)) + sum(map(_text_size, sizes))
+    return _Size(
+        names + sum(size.head for size in sizes.values()),
+        sum(size.n_blobs for size in sizes.values()),
+        sum(size.lengths for size in sizes.values()),
+        sum(size.blobs for size in sizes.values()),
+    )
+
+
+def _size_of(name: str, value: Any) -> _Size:
+    del name
+    if is_dataclass(value) and not _is_packable(type(value)):
+        kept = getattr(value, "__dict__", None)
+        if kept is None:
+            return _fields_size(value, _size_of)
+        if _MEASURED not in kept:
+            kept[_MEASURED] = _fields_size(value, _size_of)
+        found: _Size = kept[_MEASURED]
+        return found
     sizes: list[int] = []
 
     def hook(value: object) -> object:
@@ -110,28 +144,26 @@ def _measured(value: object) -> tuple[int, int, int]:
             return None
         raise StorageError(f"A message cannot carry a {type(value).__name__}.")
 
-    n_head = len(msgspec.msgpack.encode(value, enc_hook=hook))
-    if not sizes:
-        return n_head, 0, 0
-    lengths = len(msgspec.msgpack.encode(sizes)) - _start_size(len(sizes))
-    return n_head, lengths + sum(sizes), len(sizes)
-
-
-def _start_size(n: int) -> int:
-    """Return how many bytes begin a list, or a mapping, of so many values."""
-    return 1 if n < 16 else 3 if n < 1 << 16 else 5
-
-
-@cache
-def _text_size(text: str) -> int:
-    """Return how many bytes a name takes."""
-    return len(msgspec.msgpack.encode(text))
+    head = len(msgspec.msgpack.encode(value, enc_hook=hook))
+    lengths = len(msgspec.msgpack.encode(sizes)) - _items_header(len(sizes))
+    return _Size(head, len(sizes), lengths, sum(sizes))
 
 
 @cache
 def _names(kind: type[Any]) -> tuple[str, ...]:
-    """Return the fields of a message."""
-    return tuple(field.name for field in fields(kind))
+    """Return the names of a dataclass's fields."""
+    return tuple(field.name for field in fields_of(kind))
+
+
+@cache
+def _text_size(text: str) -> int:
+    """Return how many bytes a text takes as msgpack."""
+    return len(msgspec.msgpack.encode(text))
+
+
+def _items_header(n: int) -> int:
+    """Return how many bytes msgpack says a number of items in."""
+    return 1 if n < 16 else 3 if n < 1 << 16 else 5
 
 
 def decode(

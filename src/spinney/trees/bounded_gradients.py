@@ -8,13 +8,15 @@ loss           a row adds                            absolute, sum    squares, s
 two classes    S g, S c h                            S                S**2
 more classes   S g of each class, S / 2              5/2 S            9/4 S**2
 squared error  S g / b, S / 3                        4/3 S            10/9 S**2
+first scores   1 to its class, or its target's cell  1                1
 class counts   1 to its class                        1                1
 =============  ====================================  ===============  ================
 
 Two classes: g = p - y and h = p (1 - p), so |g| + h <= 1 - (1 - |g|)**2 <= 1: with c = 1 the
 curvature is free in the sum of absolute values. With c = 3, g**2 + 9 h**2 <= 1, so it is free in
 the sum of squares. More classes: the |g| add up to 2 (1 - p_y) <= 2, their squares to at most 2.
-Squared error: g is clipped to b. Class counts: before the first tree all rows have the same scores,
+Squared error: g is clipped to b, which follows from noisy sums; whatever b is, |g| / b <= 1. Class
+counts: before the first tree all rows have the same scores,
 so that gradients follow from counts, which a record moves less. Every number is rounded towards
 zero, which only lowers the sums.
 `tests/unit/trees/test_bounded_gradients.py` tries all of this on neighbouring tables.
@@ -28,12 +30,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.trees.noisy_edges import heard_shares
 from spinney.trees.posterior import Prior
 from spinney.typing import Bools, Floats, Integers
 
 SCALE = 1 << 12
 VALUE_BITS = 24  # leaf values are whole numbers of 2**-24
-_CLIP = 0.25  # b: residuals beyond an eighth of the range count as that
+TARGET_CELLS = 256  # equal cells of a target's range
+_MIDDLES = (np.arange(TARGET_CELLS) + 0.5) / TARGET_CELLS * 2.0 - 1.0
+_OUTER = 0.02  # the share of targets on each side that do not count for the first score
 _RANGE_STEPS = 2**24 - 1  # of a target that is given in fixed point
 
 
@@ -49,8 +54,12 @@ class BoundedLoss(ABC):
     """What is minimised, by sums to which one record adds little."""
 
     link: ClassVar[str]
-    prior: ClassVar[Prior]
     scale: ClassVar[int] = SCALE  # what a whole row adds, at most
+
+    @property
+    @abstractmethod
+    def prior(self) -> Prior:
+        """What is assumed about steps."""
 
     @property
     @abstractmethod
@@ -84,6 +93,11 @@ class BoundedLoss(ABC):
     @abstractmethod
     def base(self, sums: Integers, deviation: float) -> Floats:
         """Return the first scores, (n_outputs,), from noisy sums."""
+
+    def scaled(self, sums: Integers, deviation: float) -> "BoundedLoss":
+        """Return the loss in units that follow from the noisy sums behind the first scores."""
+        del sums, deviation
+        return self
 
     @abstractmethod
     def added(self, scores: Floats, target: NDArray[Any]) -> Integers:
@@ -247,27 +261,41 @@ class ClassCounts(ManyClasses):
 class ClippedSquares(BoundedLoss):
     """Half the squared error of a number, in units of half its range, from -1 to 1."""
 
+    clip: float = 1.0  # b
     link = "identity"
-    prior = Prior(0.15, 0.05, 1.0)
     n_outputs = 1
     n_sums = 2
-    n_base = 2
-    moved = base_moved = Moved(Fraction(SCALE + SCALE // 3), Fraction(SCALE**2 + (SCALE // 3) ** 2))
+    n_base = TARGET_CELLS
+    moved = Moved(Fraction(SCALE + SCALE // 3), Fraction(SCALE**2 + (SCALE // 3) ** 2))
+    base_moved = Moved(Fraction(1), Fraction(1))
+
+    @property
+    def prior(self) -> Prior:
+        """What is assumed about steps, by how far a row can pull."""
+        return Prior(0.2 * self.clip, 0.8 * self.clip**2, 4.0 * self.clip)
 
     def base_sums(self, target: NDArray[Any]) -> Integers:
-        """Return the sum of S t, and of S / 3."""
-        total = int(_towards_zero(SCALE * _of_range(target)).sum())
-        return np.array([total, target.size * (SCALE // 3)], np.int64)
+        """Return the rows in equal cells of the range."""
+        cell = target.astype(np.int64) * TARGET_CELLS // (_RANGE_STEPS + 1)
+        return np.bincount(cell, minlength=TARGET_CELLS).astype(np.int64)
 
     def base(self, sums: Integers, deviation: float) -> Floats:
-        """Return the mean target."""
-        rows = max(float(sums[1]) / (SCALE // 3), 1.0 + deviation / SCALE)
-        mean: Floats = np.clip(np.array([sums[0] / SCALE / rows]), -1.0, 1.0)
+        """Return about the mean target, without the outermost."""
+        share = heard_shares(sums, deviation)
+        above = np.cumsum(share)
+        inner = share * (above >= _OUTER) * (above - share <= 1.0 - _OUTER)
+        mean: Floats = np.array([float(inner @ _MIDDLES) / float(inner.sum())])
         return mean
+
+    def scaled(self, sums: Integers, deviation: float) -> "ClippedSquares":
+        """Return the loss with residuals clipped to the targets' standard deviation."""
+        away = _MIDDLES - self.base(sums, deviation)[0]
+        spread = float(np.sqrt(heard_shares(sums, deviation) @ away**2))
+        return ClippedSquares(max(spread, 1.0 / TARGET_CELLS))
 
     def added(self, scores: Floats, target: NDArray[Any]) -> Integers:
         """Return S g / b and S / 3 of each row."""
-        gradient = np.clip(scores[0] - _of_range(target), -_CLIP, _CLIP) / _CLIP
+        gradient = np.clip(scores[0] - _of_range(target), -self.clip, self.clip) / self.clip
         rows = np.full(target.size, SCALE // 3)
         return np.stack([_towards_zero(SCALE * gradient), rows])
 
@@ -276,7 +304,7 @@ class ClippedSquares(BoundedLoss):
     ) -> tuple[Floats, Floats, Floats | float]:
         """Return gradients and numbers of rows."""
         del base_sums
-        unit = _CLIP / SCALE
+        unit = self.clip / SCALE
         return sums[:1] * unit, sums[1:] / (SCALE // 3), variance * unit**2
 
 

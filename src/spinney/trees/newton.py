@@ -14,8 +14,6 @@ from spinney.trees.split import BestSplits
 from spinney.trees.threads import equal_ranges, run_ranges
 from spinney.typing import Bools, Floats, Integers
 
-_PER_ROW = 4  # cells that cost about as much as counting a row
-
 
 @dataclass(frozen=True)
 class NewtonSearch:
@@ -87,8 +85,7 @@ class NewtonSearch:
                 best.gain, best.left, best.bin_set,
             )  # fmt: skip
 
-        work = slots.cells_of_node // _PER_ROW
-        run_ranges(task, equal_ranges(work, self.n_threads), self.n_threads)
+        run_ranges(task, equal_ranges(slots.cells_of_node, self.n_threads), self.n_threads)
         return best
 
     def score(self, moments: Integers, low: Floats, high: Floats) -> Floats:

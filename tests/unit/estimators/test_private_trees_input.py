@@ -5,7 +5,13 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from spinney import PrivateForestClassifier, PrivateTreeClassifier, deal_rows, load_model
+from spinney import (
+    PrivateBoostingClassifier,
+    PrivateForestClassifier,
+    PrivateTreeClassifier,
+    deal_rows,
+    load_model,
+)
 from spinney.errors import PrivacyLeakWarning, SettingError, SpinneyWarning
 from spinney.privacy.budget import Unit
 from spinney.tables.schema import Column, Label, Schema
@@ -45,6 +51,14 @@ def test_a_fit_costs_its_epsilon_at_every_party_and_reads_no_fact(kind, n_partie
     assert model.score(X, y) > 0.8
     assert model.classes_.tolist() == ["no", "yes"]
     assert np.allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("kind", [*BOTH, PrivateBoostingClassifier])
+def test_a_delta_above_one_over_the_number_of_rows_is_warned_of(kind):
+    X, y = table(1200)
+    model = declared(kind, delta=1e-3, n_rows=1200)
+    with pytest.warns(SpinneyWarning, match="delta=0.001 is above one over the number of rows"):
+        model.fit(X, y)
 
 
 @both

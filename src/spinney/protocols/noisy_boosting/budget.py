@@ -2,7 +2,7 @@
 
 A tree that is distilled takes its `leaf_share` of the budget for the counts of its leaves. Of the
 rest, with T trees and a share f for edges, the first scores and every tree take (1 - f) / (T + 1);
-without edges, f is 0. All of it is charged to all rows: a record is in one leaf of every tree. The
+without edges, f is 0. Of numbers, the histogram behind the first scores takes 3 % of 1 - f. All of it is charged to all rows: a record is in one leaf of every tree. The
 parts add up to the budget exactly, whatever the rows hold, and nothing is left over for a second
 question.
 """
@@ -27,6 +27,7 @@ from spinney.trees.bounded_gradients import BoundedLoss, ClassCounts, Moved, los
 from spinney.trees.dtypes import MAX_BINS
 
 EDGE_CELLS = 1024
+_TARGET_PART = Fraction(3, 100)
 _FEWEST = 5  # times the noise of a leaf: with fewer rows there is nothing to learn
 _ONE = Moved(Fraction(1), Fraction(1))
 
@@ -70,10 +71,11 @@ class BoostingPlan:
             return
         more = needed / n_rows
         epsilon = float(self.privacy.amount)
+        chance = f"chance (expect an AUC of about {self.expected_auc(n_rows):.2f})"
         raise SettingError(
             f"n_rows={n_rows} is too small a table for epsilon={epsilon:g}: the sums of a "
             f"leaf would carry noise of about {deviation:.3g} rows, and the model would be little "
-            f"better than chance (expect an AUC of about {self.expected_auc(n_rows):.2f}). About "
+            f"better than {chance if self.n_classes else 'the same number for every row'}. About "
             f"{needed:,.0f} rows, or epsilon={epsilon * more:.2g}, would begin to work; so may "
             "fewer columns."
         )
@@ -128,9 +130,15 @@ class BoostingPlan:
         share = fraction_of(self.settings.edge_share, "edge_share") if self.n_numbers else 0
         return share * (1 - self._leaf_part)
 
+    @cached_property
+    def _base_part(self) -> Fraction:
+        """The part for the first scores: of numbers, their histogram's."""
+        rest = 1 - self._leaf_part - self._edge_part
+        return rest / (self.choice.n_trees + 1) if self.n_classes else _TARGET_PART * rest
+
     @property
     def _tree_part(self) -> Fraction:
-        return (1 - self._leaf_part - self._edge_part) / (self.choice.n_trees + 1)
+        return (1 - self._leaf_part - self._edge_part - self._base_part) / self.choice.n_trees
 
     def _noise(self, part: Fraction, moved: Moved, times: int = 1) -> Noise:
         absolute, squared = moved.absolute * times, moved.squared * times
@@ -144,7 +152,7 @@ class BoostingPlan:
     @cached_property
     def base_noise(self) -> Noise:
         """The noise of the sums behind the first scores."""
-        return self._noise(self._tree_part, self.loss.base_moved)
+        return self._noise(self._base_part, self.loss.base_moved)
 
     def batch_noise(self, batch: Batch) -> Noise:
         """Return the noise of the sums of a batch's leaves: one record is in one leaf of each."""

@@ -76,7 +76,7 @@ def _grown(
     if counters.size != plan.n_values(batch):
         raise ProtocolError("A party's noisy sums do not match the leaves asked about.")
     variance = summed_variance(plan.batch_noise(batch), plan.n_parties)
-    loss = plan.loss_of(batch)
+    loss = public.loss_of(batch, so_far.facts)
     sums = counters.reshape(loss.n_sums, -1).astype(np.float64)
     gradient, curvature, spread = loss.read(sums, variance, so_far.facts[: plan.n_base])
     steps = steps_of(gradient, curvature, spread, batch.depth, loss.prior).with_one_root()

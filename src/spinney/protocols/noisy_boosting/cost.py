@@ -8,6 +8,7 @@ from spinney.protocols.noisy_boosting.settings import (
     Settings,
 )
 from spinney.protocols.spec import JobSize
+from spinney.trees.bounded_gradients import TARGET_CELLS
 from spinney.trees.dtypes import MAX_BINS
 
 _AROUND = 5  # rounds besides batches: schemas, joining, first facts, a tree's leaves, claims
@@ -22,7 +23,7 @@ def bound_of(settings: Settings, size: JobSize) -> tuple[int, int]:
         batches = 1 + -(-n_trees // settings.batch_trees)
     sums = size.n_classes + 1 if size.n_classes > 2 else 2
     leaves = 8 * n_trees * sums << (settings.max_depth or MOST_DEPTH)
-    first = 8 * (size.n_classes + 2 + size.n_columns * EDGE_CELLS)
+    first = 8 * (max(size.n_classes, TARGET_CELLS) + size.n_columns * EDGE_CELLS)
     schema = 256 * MAX_BINS * size.n_columns
     tree = 0 if settings.tree is None else (8 * sums + _NODE) << settings.tree.max_depth
     rounds = _AROUND - (settings.tree is None) + batches

@@ -21,6 +21,7 @@ from spinney.tables.schema import Schema
 from spinney.transport.channel import Ask
 from spinney.transport.messages import message
 from spinney.trees.binning import Binning
+from spinney.trees.bounded_gradients import BoundedLoss
 from spinney.trees.drawn_trees import DrawnTrees
 from spinney.trees.dtypes import MAX_BINS
 from spinney.trees.level import Level
@@ -52,8 +53,16 @@ class PublicBoosting:
 
     def base(self, facts: Integers) -> Floats:
         """Return the first scores, given the opened first facts."""
-        deviation = summed_variance(self.plan.base_noise, self.plan.n_parties) ** 0.5
-        return self.plan.loss.base(facts[: self.plan.n_base], deviation)
+        return self.plan.loss.base(facts[: self.plan.n_base], self._base_deviation)
+
+    def loss_of(self, batch: Batch, facts: Integers) -> BoundedLoss:
+        """Return the loss whose sums a batch's leaves hold, given the opened first facts."""
+        loss = self.plan.loss_of(batch)
+        return loss.scaled(facts[: self.plan.n_base], self._base_deviation)
+
+    @property
+    def _base_deviation(self) -> float:
+        return float(summed_variance(self.plan.base_noise, self.plan.n_parties) ** 0.5)
 
     def binning(self, facts: Integers) -> Binning:
         """Return the bins of all columns, given the opened first facts."""
@@ -133,7 +142,7 @@ class FirstFactsAsk(Signed, Ask[NoisyReply]):
     settings: Settings
     schema_digest: str
     n_parties: int
-    reveals: ClassVar[str] = "class counts or the sum of targets, and histograms, with noise"
+    reveals: ClassVar[str] = "class counts or a histogram of targets, and of columns, with noise"
     reply_type: ClassVar[type[Any]] = NoisyReply
 
     @property

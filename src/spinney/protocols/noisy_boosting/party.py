@@ -63,7 +63,8 @@ class _Scores:
         """Return the sums of the next batch's leaves, tree by tree."""
         public, number = self._public, len(self._added)
         trees = public.trees(self.binning, number)
-        added = public.plan.loss_of(public.batches[number]).added(self.of_rows, self.target)
+        loss = public.loss_of(public.batches[number], self.facts)
+        added = loss.added(self.of_rows, self.target)
         found = [
             leaf_sums(added, trees.leaves(self.codes, tree), 1 << trees.depth)
             for tree in range(trees.n_trees)

@@ -26,7 +26,7 @@ EDGES: Final = ("private", "public")
 ASSUMED_ROWS: Final = 4000
 """How many rows are assumed if nobody says it."""
 MOST_DEPTH: Final = 8
-MOST_PASSES: Final = 12  # that are chosen
+MOST_PASSES: Final = 20  # that are chosen
 _MOST_TREES: Final = 10_000
 MOST_ROUNDS: Final = 36  # of trees; four more agree, count the first facts and state claims
 _MOST_AT_ONCE: Final = 3.0  # how far trees of a round go together: their columns may say the same
@@ -187,17 +187,20 @@ class Choice:
 def choose(settings: Settings, schema: Schema) -> Choice:
     """Return the settings with everything that is left open chosen from public facts.
 
-    The constants were chosen on five tables (`benchmarks/bench_private_boosting.py`).
+    The constants were chosen on five tables of classes, and on five of numbers
+    (`benchmarks/bench_private_boosting.py`, `bench_private_numbers.py`).
     """
     n_columns, n_classes = len(schema.columns), len(schema.label.classes or ())
-    method = "cyclic" if settings.method == "auto" else settings.method
+    method: Method = settings.method
+    if method == "auto":
+        method = "cyclic" if n_classes else "pairs"
     strength = _strength(settings, n_columns, n_classes)
     is_pure = settings.privacy.delta is UNSET
     counts = is_pure and n_classes > 0 and method == "cyclic"
     if counts:
         size = _counting_size(strength, n_classes, settings.n_passes)
     else:
-        size = _pure_size(strength) if is_pure else _gaussian_size(strength, n_classes)
+        size = _pure_size(strength, n_classes) if is_pure else _gaussian_size(strength, n_classes)
     passes, depth, rate = size
     passes = passes if settings.n_passes is None else settings.n_passes
     n_trees, n_counted = passes * n_columns, n_columns if counts else 0
@@ -206,13 +209,15 @@ def choose(settings: Settings, schema: Schema) -> Choice:
     counted_depth = _COUNTED_DEPTH if settings.max_depth is None else settings.max_depth
     chosen = replace(
         settings,
-        method=cast("Method", method),
+        method=method,
         n_passes=passes,
         max_depth=depth if settings.max_depth is None else settings.max_depth,
         learning_rate=rate if settings.learning_rate is None else settings.learning_rate,
         batch_trees=batch,
     )
-    why = _why(settings, chosen, n_columns, counted_depth if counts else 0, strength)
+    why = _why(
+        settings, chosen, n_columns, n_classes, counted_depth if counts else 0, strength
+    )
     return Choice(chosen, n_trees, n_counted, counted_depth, why)
 
 
@@ -232,12 +237,18 @@ def _strength(settings: Settings, n_columns: int, n_classes: int) -> float:
 
 
 def _why(
-    given: Settings, chosen: Settings, n_columns: int, counted_depth: int, strength: float
+    given: Settings,
+    chosen: Settings,
+    n_columns: int,
+    n_classes: int,
+    counted_depth: int,
+    strength: float,
 ) -> str:
     """Return what was chosen, and from which public facts."""
     is_given = given.n_rows is not None or given.assumed_rows is not None
     assumed = "" if is_given else " (assumed, because n_rows is not given)"
-    asked = "was asked for" if given.method != "auto" else "is readable, column by column"
+    asked = "is readable, column by column" if n_classes else "lets two columns act together"
+    asked = asked if given.method == "auto" else "was asked for"
     privacy = given.privacy
     delta = "" if privacy.delta is UNSET else f", delta {float(Fraction(privacy.delta)):g}"
     depth, passes = chosen.max_depth, cast("int", chosen.n_passes)
@@ -267,17 +278,21 @@ def _counting_size(strength: float, n_classes: int, n_passes: int | None) -> tup
     return passes, 4, 0.5 if passes < 4 else 0.4
 
 
-def _pure_size(strength: float) -> tuple[int, int, float]:
+def _pure_size(strength: float, n_classes: int) -> tuple[int, int, float]:
     """Return passes, depth and learning rate for pure epsilon."""
     if strength < 200:
         return 1, 3, 0.7
-    return (2, 3 if strength < 400 else 4, 0.5) if strength < 600 else (3, 4, 0.4)
+    if strength < 600:
+        return 2, 3 if strength < 400 else 4, 0.5
+    if n_classes or strength < 1000:
+        return 3, 4, 0.4
+    return (6, 4, 0.4) if strength < 3000 else (10, 4, 0.3)
 
 
 def _gaussian_size(strength: float, n_classes: int) -> tuple[int, int, float]:
     """Return passes, depth and learning rate for an epsilon with delta."""
     if strength < 40:
         return 2, 3, 0.5
-    if strength < 120:
+    if strength < (120 if n_classes else 150):
         return 4, 4, 0.3
-    return MOST_PASSES // 2 if n_classes else MOST_PASSES, 4, 0.3  # steps of numbers are clipped
+    return 6 if n_classes else MOST_PASSES, 4, 0.3

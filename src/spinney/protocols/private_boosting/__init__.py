@@ -16,10 +16,10 @@ neither paper's accounting is used.
 | sigma, mu | `accounts.budget.noise_of`: Laplace for epsilon, Gaussian for epsilon and delta |
 | Newton step | the mean between parent and own sums, given the noise (`trees.posterior`) |
 
-**Who learns what.** Everyone learns, summed over parties and with noise: the rows of each class, or
-the sum of targets and the number of rows; the rows in 1,024 equal cells of every number's range;
-the class counts, or the sums of gradients and curvatures in the leaves of every tree, and what
-follows from them: the model. Without secure sums the coordinator sees each party's numbers with
+**Who learns what.** Everyone learns, summed over parties and with noise: the rows of each class, or in
+256 equal cells of the target's range; the rows in 1,024 equal cells of every number's range; the
+class counts, or the sums of gradients and curvatures in the leaves of every tree, and what follows
+from them: the model. Without secure sums the coordinator sees each party's numbers with
 that party's own whole noise. It sees each party's schema, that it joins, and its claims. **Who
 never learns what.** No exact number about rows leaves a party: no count, class, missing value,
 category or edge. How many rounds and trees there are follows from the settings, never from rows. A

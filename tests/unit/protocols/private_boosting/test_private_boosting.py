@@ -134,7 +134,27 @@ def test_a_number_is_predicted_within_its_range():
     assert abs(found.mean() - held.target.mean()) < 0.5
 
 
+def test_a_range_a_hundred_times_as_wide_as_most_targets_hardly_matters():
+    asked = settings(task="regression", privacy=privacy(epsilon="50"), n_passes=6)
+    wide, found = replace(COST, label=Label("cost", "number", range=(0.0, 1000.0))), []
+    for schema in (COST, wide):
+        held = table(schema, 2000)
+        trained = private_boosting.train(InProcess({"north": party(held)}), asked)
+        away = trained.model.predict(held.columns)[:, 0] - held.target
+        found.append(np.sqrt(np.mean(away**2)))
+    assert max(found) < 0.3 * held.target.std()
+
+
 # --- what is chosen ------------------------------------------------------------------------------
+
+
+def test_auto_lets_columns_act_together_where_numbers_are_predicted():
+    asked = private_boosting.Settings(task="regression", privacy=privacy(), n_rows=10_000)
+    choice = plan_of(COST, asked, 5).choice
+    assert (choice.method, choice.n_trees) == ("pairs", 20)
+    assert choice.why.startswith("method='pairs' lets two columns act together; 10 trees of depth 4")
+    few = plan_of(COST, replace(asked, n_rows=1000), 5).choice
+    assert few.n_trees == 12
 
 
 def test_auto_chooses_by_public_facts_alone_and_says_why():
@@ -156,7 +176,7 @@ def test_rounds_stay_below_forty_however_many_columns_there_are():
 
 def test_trees_of_a_round_do_not_go_too_far_together():
     """Columns may say the same: many full steps at once would overshoot."""
-    for n_columns, rate in ((10, 0.3), (90, 0.1)):
+    for n_columns, rate in ((10, 0.3), (90, 0.06)):
         columns = tuple(Column(f"c{i}", "number", (0.0, 1.0)) for i in range(n_columns))
         asked = private_boosting.Settings(task="regression", n_rows=10**6, **GAUSSIAN)
         choice = plan_of(replace(COST, columns=columns), asked, 5).choice
@@ -220,6 +240,12 @@ def test_a_table_too_small_for_the_budget_is_refused_with_what_would_work():
     assert "would begin to work" in text
     needed = int(text.split("About ")[1].split(" rows", maxsplit=1)[0].replace(",", ""))
     plan_of(SCHEMA, replace(asked, n_rows=needed + 1), 5)
+
+
+def test_a_table_of_numbers_too_small_for_the_budget_is_refused_without_a_word_of_auc():
+    asked = settings(privacy=privacy(epsilon="1/10"), task="regression", n_rows=50)
+    with pytest.raises(SettingError, match="better than the same number for every row. About"):
+        plan_of(COST, asked, 5)
 
 
 @pytest.mark.parametrize(
