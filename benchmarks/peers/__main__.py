@@ -34,10 +34,10 @@ def main() -> int:
         if asked.what in (name, "all"):
             origin = _origin()
             begin = time.perf_counter()
-            tried: list[Case] = []
+            settled, tried = peers, list[Case]()
             if name == "private":
-                peers, tried = tuned(peers, workload, install=asked.install)
-            cases = interleaved(peers, workload, asked.repeats, install=asked.install)
+                settled, tried = tuned(peers, workload, install=asked.install)
+            cases = interleaved(settled, workload, asked.repeats, install=asked.install)
             minutes = (time.perf_counter() - begin) / 60
             load = f"{origin['load']:.1f} before and {os.getloadavg()[0]:.1f} after"
             origin["note"] = f"{minutes:.0f} minutes, load {load}"

@@ -8,7 +8,7 @@ from scipy.stats import t
 from harness import QUIET
 from papers.experiment import Shown, Table
 from peers.peers import DEPTH, EPSILONS, N_PARTIES, N_TREES, N_TUNED, PRIVATREE, TRIES
-from peers.running import Case, Row, best_of, spread
+from peers.running import Case, Row, spread
 
 _WORDS = {"n_estimators": "{} trees", "max_depth": "depth {}", "n_bins": "{} bins"}
 _BUDGET = (

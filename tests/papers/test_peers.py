@@ -137,7 +137,7 @@ def test_with_all_federated_peers_skipped_the_rest_is_kept_and_the_page_reads_we
     assert "Our forest reaches 0.9000 ± 0.0000. scikit-learn on pooled rows reaches" in text
     assert "Not run: FedTree, flwr-trees forest, " in text
     assert "The machine was not quiet (others used 50 % of the cores)" in text
-    assert "same budget: at each epsilon 6 settings, its own defaults among them, tried on 2" in text
+    assert "at each epsilon 6 settings, its own defaults among them, tried on 2 drawn" in text
     assert "At epsilon 1 Spinney, private boosting reaches 0.9000 ± 0.0000 as it comes. " in text
     assert kept["turns"][0] == {"learner": "Spinney", "seconds": [1, 1], "accuracy": [0.9, 0.9]}
     assert kept["cells"]["stored"] == kept["runs"][0]["cells"] == kept["cells"]["wanted"] - 8
