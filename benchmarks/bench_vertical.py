@@ -4,6 +4,7 @@ FedTree's own encryption (a modulus of 256 bits) grows its tree on the rows of t
 where it is installed: pip install fedtree, and the library libntl44.
 Forests are grown in turns; with `--threads 1` times are CPU times, which a busy machine hardly
 disturbs. Run: python benchmarks/bench_vertical.py [--fast] [--threads 1] [--part shared]
+Matching a million ids: python benchmarks/bench_vertical.py --part matching --ids 1000000
 """
 
 import warnings
@@ -165,9 +166,8 @@ def _rows_to_encrypt(*, fast: bool) -> tuple[np.ndarray, np.ndarray]:
     return X.astype(np.float32), y
 
 
-def matching(*, fast: bool) -> list[dict[str, Any]]:
-    """Match 100,000 against 100,000 ids of which half are common."""
-    n = 2_000 if fast else 100_000
+def matching(n: int) -> list[dict[str, Any]]:
+    """Match so many ids against as many, of which half are common."""
     ids = {"bank": list(range(n)), "shop": list(range(n // 2, n + n // 2))}
     found = []
     for way in (*MATCHINGS, "sizes only"):
@@ -188,7 +188,7 @@ def matching(*, fast: bool) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    options = arguments(__doc__, threads=CORES, repeats=3, part="all")
+    options = arguments(__doc__, threads=CORES, repeats=3, part="all", ids=100_000)
     warnings.simplefilter("ignore", PrivacyLeakWarning)
     tables: dict[str, Any] = {}
     if options.part in {"all", "shared"}:
@@ -202,7 +202,7 @@ def main() -> None:
         tables["fedtree"] = fedtree(fast=options.fast)
         table("FedTree, 256 bits, the same rows", tables["fedtree"])
     if options.part in {"all", "matching"}:
-        tables["matching"] = matching(fast=options.fast)
+        tables["matching"] = matching(2_000 if options.fast else options.ids)
         table("matching", tables["matching"])
     if not options.fast:
         save("bench_vertical", "median over turns", tables, threads=options.threads)

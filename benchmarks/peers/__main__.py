@@ -1,12 +1,16 @@
 """Measure the peers on their workload, and private learners at equal epsilon.
 
-Run: python -m peers [public|private|all] [--install] [--repeats 10] [--publish]
+`tune` tries settings of the federated learners and keeps in docs/results/ those that `public` then
+measures: they are chosen by CPU seconds, for which no quiet machine is needed.
+Run: python -m peers [public|private|all|tune] [--install] [--repeats 10] [--publish]
 """
 
 import argparse
+import json
 import os
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 from harness import RESULTS, machine, versions
@@ -14,35 +18,72 @@ from papers.experiment import Shown
 from papers.showing import PUBLISHED, keep, printed
 from papers.store import commit
 from peers import telling
-from peers.peers import PEERS, PRIVATE, Workload
-from peers.running import Case, interleaved, tuned
+from peers.peers import PEERS, PRIVATE, Peer, Workload
+from peers.running import (
+    Case,
+    best_at_each_epsilon,
+    interleaved,
+    quickest_at_each_level,
+    tuned,
+)
 
 MEASURED = {
     "public": (PEERS, Workload(50_000, 40_000), telling.workload),
     "private": (PRIVATE, Workload(20_000, 16_000), telling.private),
 }
+_TRIED = "peers_tried"  # what `tune` keeps
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m peers", description=__doc__)
-    parser.add_argument("what", choices=[*MEASURED, "all"], nargs="?", default="all")
+    parser.add_argument("what", choices=[*MEASURED, "all", "tune"], nargs="?", default="all")
     parser.add_argument("--install", action="store_true", help="make missing environments by pip")
     parser.add_argument("--repeats", type=int, default=10, help="turns, each with rows of its own")
     parser.add_argument("--publish", action="store_true", help="into docs/results/ too")
     asked = parser.parse_args()
-    for name, (peers, workload, told) in MEASURED.items():
+    if asked.what == "tune":
+        _tune(install=asked.install)
+    for name, (who, workload, told) in MEASURED.items():
         if asked.what in (name, "all"):
             origin = _origin()
             begin = time.perf_counter()
-            settled, tried = peers, list[Case]()
+            peers, tried = _settled(who), []
             if name == "private":
-                settled, tried = tuned(peers, workload, install=asked.install)
-            cases = interleaved(settled, workload, asked.repeats, install=asked.install)
-            minutes = (time.perf_counter() - begin) / 60
-            load = f"{origin['load']:.1f} before and {os.getloadavg()[0]:.1f} after"
-            origin["note"] = f"{minutes:.0f} minutes, load {load}"
+                peers, tried = tuned(who, workload, best_at_each_epsilon, install=asked.install)
+            cases = interleaved(peers, workload, asked.repeats, install=asked.install)
+            _end(origin, begin)
             _keep(f"peers_{name}", cases, told(cases, tried), origin, publish=asked.publish)
     return 0
+
+
+def _tune(*, install: bool) -> None:
+    """Try the settings of public peers on turns that do not count; keep which are measured."""
+    peers, workload, _ = MEASURED["public"]
+    origin, begin = _origin(), time.perf_counter()
+    able = tuple(peer for peer in peers if len(peer.grid) > 1)
+    settled, tried = tuned(able, workload, quickest_at_each_level, install=install)
+    _end(origin, begin)
+    made = telling.tries(tried)
+    printed(made)
+    chosen = {peer.name: peer.grid for peer in settled}
+    found = {
+        "name": _TRIED, "runs": [origin], "facts": {"settings": chosen}, "tables": made.tables,
+    }  # fmt: skip
+    keep(found, made, PUBLISHED)
+
+
+def _settled(peers: tuple[Peer, ...]) -> tuple[Peer, ...]:
+    """Return the peers with the settings that were chosen for them."""
+    found = json.loads((PUBLISHED / f"{_TRIED}.json").read_text(encoding="utf-8"))
+    chosen = found["facts"]["settings"]
+    return tuple(replace(peer, grid=tuple(chosen.get(peer.name, peer.grid))) for peer in peers)
+
+
+def _end(origin: dict[str, Any], begin: float) -> None:
+    """Note how long a run took, and how busy the machine was."""
+    minutes = (time.perf_counter() - begin) / 60
+    load = f"{origin['load']:.1f} before and {os.getloadavg()[0]:.1f} after"
+    origin["note"] = f"{minutes:.0f} minutes, load {load}"
 
 
 def _keep(

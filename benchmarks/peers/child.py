@@ -33,7 +33,9 @@ def main() -> None:
         {"seed": seed} | {name: _as_tuple(value) for name, value in one.items()}
         for one in json.loads(asked)
     ]
-    trained({name: rows[name][:_WARM_UP] for name in ("X", "y", "party")}, **settings[0])
+    few = {name: rows[name][:_WARM_UP] for name in ("X", "y", "party")}
+    for one in settings:
+        trained(few, **one)
     print("\n" + MARK + json.dumps([measured(trained, rows, one) for one in settings]))
 
 

@@ -1,7 +1,9 @@
 """Who is measured, with which settings, and on which rows."""
 
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,9 @@ N_PARTIES, N_TREES, DEPTH = 4, 20, 6
 _FOREST = {"n_estimators": N_TREES, "max_depth": DEPTH}
 _RF = {**_FOREST, "n_jobs": 2}
 _GROWN = {"learner": "HorizontalForestClassifier", **_FOREST}
-_BOOSTED = {
-    "learner": "HorizontalBoostingClassifier", "max_iter": N_TREES, "batch_trees": 4,
-    "learning_rate": 0.8, "colsample_bytree": 0.8,
-}  # fmt: skip
+_BOOSTED = {"learner": "HorizontalBoostingClassifier", "max_iter": N_TREES, "batch_trees": 4}
+LEVELS = (0.93, 0.95, 0.97)  # a tuned learner is shown with its fastest setting that is so accurate
+PUBLIC_TRIES = 12  # settings of each federated learner that are tried, its own among them
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,33 @@ class Peer:
     grid: tuple[Settings, ...] = ({},)  # in addition to the settings, one after the other
 
 
-def _flower(name: str, learner: str, n_trees: int, then: str = "pooled; one core") -> Peer:
-    settings = {"learner": learner, "n_estimators": n_trees, "max_depth": DEPTH}
-    note = f"{n_trees} trees of each client, {then}"
+def _tries(**values: tuple[Any, ...]) -> tuple[Settings, ...]:
+    """Return the own setting and others, drawn once for all from the product of some values."""
+    every = [dict(zip(values, one, strict=True)) for one in product(*values.values())]
+    return ({}, *Random(0).sample(every, PUBLIC_TRIES - 1))
+
+
+_DEEP = (4, 6, 8, 10)
+_FORESTS = _tries(n_estimators=(2, 5, 10, 20, 40), max_depth=(6, 8, 10, 12, 14))
+_RATES = (0.2, 0.3, 0.5, 0.7, 1.0)
+
+
+def _batches(tries: tuple[Settings, ...]) -> tuple[Settings, ...]:
+    """Return settings that say how many batches there are as settings that say how many trees."""
+    return tuple(
+        {
+            name: value * one["batch_trees"] if name == "max_iter" else value
+            for name, value in one.items()
+        }
+        for one in tries
+    )
+
+
+def _flower(name: str, learner: str, tries: tuple[Settings, ...], then: str) -> Peer:
+    settings = {"learner": learner, "n_estimators": N_TREES // N_PARTIES, "max_depth": DEPTH}
     return Peer(
         f"flwr-trees {name}", "flower_trees", settings, "federated", "flwr-trees",
-        ("flwr-trees",), note,
+        ("flwr-trees",), f"trees of each client, {then}", tries,
     )  # fmt: skip
 
 
@@ -47,26 +69,34 @@ DIFFPRIVLIB = ("diffprivlib", "scikit-learn<1.8")
 PEERS = (
     Peer("Spinney", "ours", _GROWN, "ours", note="grown jointly, a forest"),
     Peer("Spinney, masked", "ours", {**_GROWN, "secure_sum": True}, "ours", note="secure sums"),
-    Peer("Spinney boosting", "ours", _BOOSTED, "ours", note="5 batches of 4 trees, depth 8"),
+    Peer("Spinney boosting", "ours", _BOOSTED, "ours", note="boosting"),
     Peer(
         "Spinney boosting, masked", "ours", {**_BOOSTED, "secure_sum": True}, "ours",
-        note="secure sums",
+        note="boosting, secure sums",
+        grid=_batches(_tries(
+            max_iter=(2, 3, 4, 6, 8), batch_trees=(2, 4, 6, 10), max_depth=_DEEP,
+            learning_rate=(0.6, 0.8, 1.0), colsample_bytree=(0.6, 1.0), min_samples_leaf=(5, 20),
+            max_bins=(64, 255), subsample=(0.8, 1.0),
+        )),
     ),
     Peer(
-        "Spinney boosting of 8 trees, masked", "ours",
-        {**_BOOSTED, "max_iter": 8, "secure_sum": True}, "ours", note="2 batches of 4 trees",
+        "FedTree", "fed_tree", FEDTREE, "federated", "fedtree", ("fedtree",), "boosting",
+        _tries(n_trees=(5, 10, 20, 30), max_depth=(4, 6, 8), learning_rate=_RATES),
     ),
-    Peer("FedTree", "fed_tree", FEDTREE, "federated", "fedtree", ("fedtree",), "boosting"),
-    _flower("forest", "FederatedRandomForestClassifier", N_TREES // N_PARTIES),
-    _flower("forest x4", "FederatedRandomForestClassifier", N_TREES),
-    _flower("histogram forest", "FederatedHistogramRFClassifier", N_TREES // N_PARTIES),
-    _flower("histogram forest x4", "FederatedHistogramRFClassifier", N_TREES),
-    _flower("XGBoost", "FederatedXGBClassifier", N_TREES // N_PARTIES, "boosting in turn"),
-    _flower("XGBoost x4", "FederatedXGBClassifier", N_TREES, "boosting in turn"),
+    _flower("forest", "FederatedRandomForestClassifier", _FORESTS, "pooled; one core"),
+    _flower("histogram forest", "FederatedHistogramRFClassifier", _FORESTS, "pooled; one core"),
+    _flower(
+        "XGBoost", "FederatedXGBClassifier",
+        _tries(
+            n_estimators=(1, 2, 3, 5, 10, 20), n_rounds=(1, 2), max_depth=_DEEP,
+            learning_rate=_RATES, subsample=(0.7, 1.0),
+        ),
+        "boosting in turn",
+    ),
     Peer(
         "distributed_random_forest", "distributed_forest",
         {"n_estimators": N_TREES // N_PARTIES, "max_depth": DEPTH}, "federated", "drf", DRF,
-        "5 trees of each client, all rows, all trees kept",
+        "trees of each client, all rows, all trees kept", _FORESTS,
     ),
     Peer(
         "scikit-learn", "pooled", {"learner": "sklearn.ensemble.RandomForestClassifier", **_RF},
@@ -99,7 +129,7 @@ PEERS = (
 EPSILONS = (1.0, 10.0)
 PRIVATREE = {1.0: 0.697, 10.0: 0.731}  # by our notes: seed 0's rows, one site, depth 4, three runs
 TRIES = 6  # settings of each private learner that are tried at each epsilon, its own among them
-TUNED_ON, N_TUNED = 1000, 2  # the first of the turns that choose among them; none of them counts
+TUNED_ON, N_TUNED = 1000, 2  # the first of the turns that choose settings; none of them counts
 _N_ROWS, _DELTA = 16_000, 1e-6  # roughly public
 
 

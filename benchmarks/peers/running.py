@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
@@ -13,7 +14,7 @@ from typing import Any
 
 from harness import RESULTS
 from peers.child import MARK
-from peers.peers import N_TUNED, TUNED_ON, Peer, Settings, Workload
+from peers.peers import LEVELS, N_TUNED, TUNED_ON, Peer, Settings, Workload
 
 _HERE = Path(__file__).parent
 ENVIRONMENTS = RESULTS / "peers" / "envs"
@@ -46,7 +47,7 @@ def python_of(peer: Peer, *, install: bool) -> tuple[str, str]:
     return str(python), ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A peer with one setting of its grid, and what it found or why not in each turn."""
 
@@ -86,6 +87,9 @@ class Case:
         }
 
 
+Chooses = Callable[[list[Case]], list[Settings]]
+
+
 def once(peer: Peer, python: str, rows: Path) -> list[Row]:
     """Run a peer once; return for each setting what it found, or what went wrong."""
     adapter = _HERE / "adapters" / f"{peer.adapter}.py"
@@ -113,20 +117,40 @@ def once(peer: Peer, python: str, rows: Path) -> list[Row]:
 
 
 def tuned(
-    peers: tuple[Peer, ...], workload: Workload, *, install: bool
+    peers: tuple[Peer, ...], workload: Workload, choose: Chooses, *, install: bool
 ) -> tuple[tuple[Peer, ...], list[Case]]:
-    """Return each peer with its own setting and the best by turns that do not count, and those."""
+    """Return each peer with the settings chosen by turns that do not count, and all tries."""
     tried = interleaved(peers, workload, N_TUNED, first=TUNED_ON, install=install)
-    settled = []
-    for peer in peers:
-        grid: list[Settings] = []
-        for epsilon in dict.fromkeys(one["epsilon"] for one in peer.grid):
-            cases = [c for c in tried if c.peer is peer and c.setting["epsilon"] == epsilon]
-            ran = [case for case in cases if case.ran]
-            own, best = cases[0], best_of(ran) if ran else cases[0]
-            grid += [own.setting] if best is own else [own.setting, best.setting]
-        settled.append(replace(peer, grid=tuple(grid)))
-    return tuple(settled), tried
+    return tuple(
+        replace(peer, grid=tuple(choose([case for case in tried if case.peer is peer])))
+        for peer in peers
+    ), tried
+
+
+def best_at_each_epsilon(tried: list[Case]) -> list[Settings]:
+    """Return a peer's own setting and the best one, at every epsilon."""
+    grid: list[Settings] = []
+    for epsilon in dict.fromkeys(case.setting["epsilon"] for case in tried):
+        cases = [case for case in tried if case.setting["epsilon"] == epsilon]
+        ran = [case for case in cases if case.ran]
+        own, best = cases[0], best_of(ran) if ran else cases[0]
+        grid += [own.setting] if best is own else [own.setting, best.setting]
+    return grid
+
+
+def quickest_at_each_level(tried: list[Case]) -> list[Settings]:
+    """Return a peer's own setting and its quickest ones of some accuracy, by CPU seconds.
+
+    A peer that reaches no level is shown with its most accurate setting.
+    """
+    ran = [case for case in tried if case.ran]
+    chosen = [tried[0]]
+    for level in LEVELS:
+        able = [case for case in ran if mean(case.each("accuracy")) >= level]
+        chosen += [min(able, key=lambda case: mean(case.each("cpu")))] if able else []
+    if ran and len(chosen) == 1:
+        chosen += [best_of(ran)]
+    return [case.setting for case in dict.fromkeys(chosen)]
 
 
 def best_of(cases: list[Case]) -> Case:

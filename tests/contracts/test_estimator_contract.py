@@ -36,8 +36,8 @@ OVER_ROWS = [kind for kind in ESTIMATORS if "party" in inspect.signature(kind.fi
 DEFAULTS = {  # bootstrap and binning
     HorizontalForestClassifier: (True, "quantiles"),
     HorizontalForestRegressor: (True, "quantiles"),
-    ExtraTreesClassifier: (False, "magnitudes"),
-    ExtraTreesRegressor: (False, "magnitudes"),
+    ExtraTreesClassifier: (False, "quantiles"),
+    ExtraTreesRegressor: (False, "quantiles"),
     VerticalForestClassifier: (True, "quantiles"),
     VerticalForestRegressor: (True, "quantiles"),
 }

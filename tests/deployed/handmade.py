@@ -172,6 +172,7 @@ class Sites:
     def keyed(self, wire: RemoteChannel | None = None, **how: Any) -> Channel:
         """Return a channel to parties that share keys, with masked sums if the job has them."""
         wire = wire or self.channel()
+        how = {"needs_all": self.agreed.needs_all, **how}
         settings = exchange_keys(wire, f"{self.run}/{self.attempt}", self.agreed.parties, **how)
         return SecureSums(wire, settings) if self.agreed.is_masked else wire
 

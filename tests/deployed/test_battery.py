@@ -37,12 +37,14 @@ EVERY_FRAME = frames.RemoteFrame.__subclasses__()
 FOLDER = {"lead": ASKER, "member": MEMBER, "north": "north"}
 JOB = b'{"kind":"train"}'
 EXAMPLES = {
-    frames.Hello: frames.Hello(1, "place", "", 0, __version__),
+    frames.Hello: frames.Hello(frames.VERSION, "place", "", 0, __version__),
     frames.Decision: frames.Decision(1, "", ""),
+    frames.Part: frames.Part(1, b"x", b""),
     frames.Said: frames.Said(1, b"x"),
     frames.Welcome: frames.Welcome(),
     frames.Unwelcome: frames.Unwelcome("no"),
     frames.Offer: frames.Offer(1, "run", 1, CLINICS, JOB, b"", b""),
+    frames.Ahead: frames.Ahead(1, b"x"),
     frames.Inquiry: frames.Inquiry(1, b"x"),
     frames.End: frames.End("run", 1),
     frames.Submit: frames.Submit("run", JOB, b""),
@@ -164,11 +166,11 @@ def test_a_person_attends_nothing(served, who, kind, caplog):
 
 
 @pytest.mark.parametrize("kind", EVERY_FRAME, ids=lambda kind: kind.__name__)
-def test_a_party_s_stream_takes_two_kinds_of_frames(served, kind, caplog):
+def test_a_party_s_stream_takes_three_kinds_of_frames_if_asked(served, kind, caplog):
     """A new party says hello, and then every frame that exists."""
     served.kit(f"eve-{kind.__name__}", "eve", "client")
     parts = [
-        frames.encode(frames.Hello(1, "there", "", 0, __version__)),
+        frames.encode(frames.Hello(frames.VERSION, "there", "", 0, __version__)),
         frames.encode(EXAMPLES[kind]),
     ]
     pieces = [piece for part in parts for piece in frames.pieces(part)]
@@ -265,7 +267,7 @@ def test_a_request_that_is_too_large_is_cut_off(served, caplog):
 
 def test_a_frame_without_end_is_cut_off(served, caplog):
     served.kit("endless", "endless", "client")
-    hello = frames.encode(frames.Hello(1, "there", "", 0, __version__))
+    hello = frames.encode(frames.Hello(frames.VERSION, "there", "", 0, __version__))
     piece = b"\0" + bytes(frames.PIECE)
     attended(served, "endless", [*frames.pieces(hello), *islice(repeat(piece), 64)])
     served.wait(lambda: any("The connection of endless was closed" in m for m in caplog.messages))
@@ -277,7 +279,7 @@ def test_a_replayed_hello_replaces_only_its_own_place(served, caplog):
     (answer,) = attended(
         served,
         "north",
-        frames.pieces(frames.encode(frames.Hello(1, "elsewhere", "", 0, __version__))),
+        frames.pieces(frames.encode(frames.Hello(frames.VERSION, "elsewhere", "", 0, __version__))),
     )
     assert answer == frames.Unwelcome("the start kit of 'north' is in use in another place")
     assert any("Refused north" in said for said in caplog.messages)
@@ -285,7 +287,7 @@ def test_a_replayed_hello_replaces_only_its_own_place(served, caplog):
 
 def test_another_version_is_refused_in_words(served, caplog):
     (answer,) = attended(
-        served, "north", frames.pieces(frames.encode(frames.Hello(2, "there", "", 0, __version__)))
+        served, "north", frames.pieces(frames.encode(frames.Hello(1, "there", "", 0, __version__)))
     )
     assert answer == frames.Unwelcome("it speaks another version of Spinney's messages")
     assert any("Refused north" in said for said in caplog.messages)
@@ -379,12 +381,12 @@ def test_small_pieces_and_long_greetings_are_refused():
         with pytest.raises(StorageError, match="got more, or no piece"):
             list(frames.joined(parts))
     with pytest.raises(StorageError, match="A message is malformed"):
-        frames.decode(frames.encode(frames.Hello(1, "x" * 65, "", 0, __version__)), frames.Hello)
+        frames.decode(frames.encode(frames.Hello(2, "x" * 65, "", 0, __version__)), frames.Hello)
 
 
 def test_a_party_that_nobody_asked_may_send_little(served, caplog):
     served.kit("talker", "talker", "client")
-    hello = frames.encode(frames.Hello(1, "there", "", 0, __version__))
+    hello = frames.encode(frames.Hello(frames.VERSION, "there", "", 0, __version__))
     much = frames.encode(frames.Said(0, bytes(1 << 21)))
     attended(served, "talker", [*frames.pieces(hello), *frames.pieces(much)])
     served.wait(lambda: any("The connection of talker was closed" in m for m in caplog.messages))

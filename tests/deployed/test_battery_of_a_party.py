@@ -115,6 +115,7 @@ def files_of(folder):
 NOT_FOR_A_PARTY = [
     frames.Hello(1, "x", "", 0, "1"),
     Decision(1, "", ""),
+    frames.Part(1, b"x", b""),
     Said(1, b"x"),
     Submit("run", b"{}", b""),
     frames.Resume("run", b"{}", b""),
@@ -146,6 +147,17 @@ def test_every_frame_is_for_a_party_or_tried_here():
 @pytest.mark.parametrize("frame", NOT_FOR_A_PARTY, ids=lambda frame: type(frame).__name__)
 def test_a_frame_that_is_not_for_a_party_ends_the_connection(hostile, frame):
     assert hostile.frames(frame) == []
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("data", [b"x", b"", bytes(1 << 20)], ids=len)
+def test_what_comes_ahead_of_nothing_ends_the_connection(hostile, number, data):
+    """No part of an answer has left, so there is no sum of parts."""
+    assert hostile.frames(frames.Ahead(number, data)) == []
+
+
+def test_a_question_without_what_should_have_come_ahead_ends_the_connection(hostile):
+    assert hostile.frames(Inquiry(1, b"question", 0)) == []
 
 
 @pytest.mark.parametrize("what", JUNK)

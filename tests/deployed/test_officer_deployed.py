@@ -19,6 +19,8 @@ from deployed.loopback import Federation  # type: ignore[import-not-found]
 from spinney import load_report
 from spinney.cli.main import app
 from spinney.deployment.coordinator.process import Run
+from spinney.deployment.party.policy import Policy, rules_in_words
+from spinney.report.audit_limits import AuditLimits
 from spinney.report.officer.document import officer_document
 
 
@@ -32,6 +34,9 @@ def conducted(folder, agreed):
 
 def records_of(folder, name):
     return folder / name / "records" / "runs" / "run-1"
+
+
+PIN = "SHA256:" + ":".join(["AB"] * 32)
 
 
 def words_of(document):
@@ -91,6 +96,11 @@ def test_an_officer_at_a_party_signs_on_the_party_s_own_files(tmp_path):
     assert "bounded by noise" in words
     assert "every entry holds" in words
     assert "class counts of the leaves of random trees, with noise" in words
+    assert "The rules of the policy ([policy] in its file) of north" in words
+    assert "epsilon_total 20.0" in words
+    assert "trust_coordinator no" in words
+    assert "exact_counts no" in words
+    assert "audit not set: models leave without an audit" in words
     assert "This was a simulation" not in words
     assert "No audit is in this folder" in words
     assert "All that left north in this run, by its own record" in words
@@ -100,6 +110,19 @@ def test_an_officer_at_a_party_signs_on_the_party_s_own_files(tmp_path):
     assert [claim.text for claim in claims] == [claim.text for claim in told]
     assert "{&#x27;" not in document  # no value is shown as a program writes it
     assert "Every party and the lead get the model" in words
+
+
+def test_every_rule_of_a_policy_is_told_in_words():
+    audit = AuditLimits(most_isolated=0.1)
+    told = rules_in_words(Policy(never=("name", "note"), peers={"south": PIN}, audit=audit))
+    assert set(Policy.__struct_fields__) - set(told) == {"audit"}
+    assert told["never"] == "name, note"
+    assert told["peers"] == "south"
+    assert told["min_parties"] == "not set: 3 in jobs over rows, 2 over columns"
+    assert told["audit, most_isolated"] == "0.1"
+    assert "audit, most_epsilon" not in told
+    assert told["secure_sum"] == "no"
+    assert told["epsilon_total"] == "not set"
 
 
 def test_a_party_without_a_report_of_its_own_is_told_whom_to_ask(tmp_path):

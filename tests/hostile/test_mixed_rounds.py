@@ -19,7 +19,7 @@ from spinney.errors import ProtocolError
 from spinney.protocols import horizontal_forest
 from spinney.protocols.horizontal_forest.messages import LevelAsk
 from spinney.protocols.rows.setup import NOT_KNOWN, CountsReply, EdgesAsk, FactsAsk, ToldReply
-from spinney.protocols.secure_sums.channel import MaskedAsk, RevealAsk, SecureSums
+from spinney.protocols.secure_sums.channel import MaskedAsk, SecureSums
 from spinney.protocols.secure_sums.roster import exchange_keys
 from spinney.protocols.verified.channel import VerifiedSums
 from spinney.protocols.verified.messages import StepAsk
@@ -63,9 +63,7 @@ class Mixing(VerifiedSums):
         n = min(reply.vectors[0].size for reply in flat.values())
         for reply in flat.values():
             masks.add_vector(replace(reply, vectors=(reply.vectors[0][:n].copy(),)))
-        shares = wire.ask(RevealAsk(masks.end_vectors()), to=secure.parties)
-        for share in shares.values():
-            masks.add_shares(share.shares)
+        masks.end_vectors()
         (self.opened_words,) = masks.sums(signed=False)
 
 

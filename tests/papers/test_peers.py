@@ -118,8 +118,10 @@ def shown(tmp_path, monkeypatch):
         for name, (who, _, told) in command.MEASURED.items():
             monkeypatch.setitem(command.MEASURED, name, (who, SMALL, told))
         monkeypatch.setattr(command, "RESULTS", tmp_path)
-        monkeypatch.setattr(sys, "argv", ["peers", "--repeats", "2"])
-        assert command.main() == 0
+        monkeypatch.setattr(command, "PUBLISHED", tmp_path / "published")
+        for what in ("tune", "all"):
+            monkeypatch.setattr(sys, "argv", ["peers", what, "--repeats", "2"])
+            assert command.main() == 0
         monkeypatch.setattr(page, "NAMES", ())
         monkeypatch.setattr(page, "PUBLISHED", tmp_path / "peers")
         kept = (tmp_path / "peers" / "peers_public.json").read_text(encoding="utf-8")
@@ -131,23 +133,24 @@ def shown(tmp_path, monkeypatch):
 def test_with_all_federated_peers_skipped_the_rest_is_kept_and_the_page_reads_well(shown):
     kept, text = shown()
     federated = [row for row in kept["tables"][0]["rows"] if row["kind"] == "federated"]
-    assert len(federated) == 8
+    assert len(federated) == 5
     assert all(row["note"].startswith("skipped: not installed") for row in federated)
     assert "No federated peer ran: `make peers INSTALL=1` installs them." in text
     assert "Our forest reaches 0.9000 ± 0.0000. scikit-learn on pooled rows reaches" in text
     assert "Not run: FedTree, flwr-trees forest, " in text
     assert "The machine was not quiet (others used 50 % of the cores)" in text
-    assert "at each epsilon 6 settings, its own defaults among them, tried on 2 drawn" in text
+    same = "same budget: at each epsilon 6 settings, its own defaults among them, tried on 2"
+    assert same in text
     assert "At epsilon 1 Spinney, private boosting reaches 0.9000 ± 0.0000 as it comes. " in text
     assert kept["turns"][0] == {"learner": "Spinney", "seconds": [1, 1], "accuracy": [0.9, 0.9]}
-    assert kept["cells"]["stored"] == kept["runs"][0]["cells"] == kept["cells"]["wanted"] - 8
+    assert kept["cells"]["stored"] == kept["runs"][0]["cells"] == kept["cells"]["wanted"] - 5
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("Spinney", "Our forest did not run. scikit-learn on pooled rows reaches 0.9000"),
-        ("Spinney, masked", "than 0 of the 8. Spinney, masked did not run. "),
+        ("Spinney, masked", "than 0 of the 5. Spinney, masked did not run. "),
         ("scikit-learn", "Our forest reaches 0.9000 ± 0.0000. scikit-learn on pooled rows did not"),
         ("diffprivlib", "Not run: diffprivlib."),
     ],
@@ -171,6 +174,32 @@ def test_private_learners_have_the_same_budget_of_tries_and_begin_with_their_own
             assert len(grid) == (1 if peer.name.endswith(", DP") else peers.TRIES)
 
 
+def test_federated_learners_have_the_same_budget_of_tries_and_begin_with_their_own_setting():
+    for peer in peers.PEERS:
+        tuned = peer.kind == "federated" or peer.name == "Spinney boosting, masked"
+        assert peer.grid[0] == {}
+        assert len(peer.grid) == (peers.PUBLIC_TRIES if tuned else 1)
+        assert not [one for one in peer.grid[1:] if peer.grid.count(one) > 1]
+
+
+def test_the_quickest_setting_of_each_level_is_measured_or_else_the_most_accurate():
+    def tried(*found):
+        peer = peers.Peer("some", "ours", {}, "ours")
+        return [
+            running.Case(peer, {"max_depth": n}, [{"accuracy": right, "cpu": cpu}])
+            for n, (right, cpu) in enumerate(found)
+        ]
+
+    def chosen(*found):
+        return [one["max_depth"] for one in running.quickest_at_each_level(tried(*found))]
+
+    assert chosen((0.5, 1.0), (0.94, 3.0), (0.96, 2.0), (0.98, 9.0)) == [0, 2, 3]
+    assert chosen((0.94, 1.0), (0.96, 2.0), (0.94, 0.5)) == [0, 2, 1]
+    assert chosen((0.5, 1.0), (0.9, 2.0), (0.8, 1.0)) == [0, 1]
+    missing = running.Case(peers.Peer("some", "ours", {}, "ours"), {"a": 1}, [{"skipped": "why"}])
+    assert running.quickest_at_each_level([missing]) == [{"a": 1}]
+
+
 def test_settings_are_chosen_on_turns_that_do_not_count(monkeypatch):
     seen = []
 
@@ -182,7 +211,8 @@ def test_settings_are_chosen_on_turns_that_do_not_count(monkeypatch):
     monkeypatch.setattr(running, "once", once)
     grid = tuple({"epsilon": 1.0, **one} for one in ({}, {"max_depth": 2}, {"max_depth": 3}))
     asked = peers.Peer("some", "ours", {}, "ours", grid=grid)
-    (settled,), tried = running.tuned((asked,), SMALL, install=False)
+    choose = running.best_at_each_epsilon
+    (settled,), tried = running.tuned((asked,), SMALL, choose, install=False)
     assert settled.grid == grid[:2]
     assert [one.each("accuracy")[0] for one in tried] == [0.7, 0.8, 0.6]
     assert seen == [peers.TUNED_ON, peers.TUNED_ON + 1]

@@ -1,6 +1,7 @@
 """`spinney check`: show what is in a table, what would go wrong and what to do; write a job."""
 
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 from rich.console import Console
@@ -13,7 +14,7 @@ from spinney.jobs.checking.columns import Use
 from spinney.jobs.checking.draft import job_text
 from spinney.jobs.checking.notes import share
 from spinney.jobs.checking.table import Checked
-from spinney.report.words import as_json, some
+from spinney.report.words import as_json, date_of, some
 
 _HEADINGS = ("changed", "left out", "look")
 _WORDS = {"changed": "Read otherwise", "left out": "Left out", "look": "Look at this yourself"}
@@ -122,7 +123,8 @@ def _columns(checked: Checked) -> Table:
     for use in checked.columns:
         profile = checked.profile.column(use.name)
         missing = share(profile.n_missing, profile.n_rows) if profile.n_missing else "-"
-        table.add_row(Text(use.name), use.kind or "left out", missing, Text(_values(use)))
+        kind = "date" if use.is_date else use.kind or "left out"
+        table.add_row(Text(use.name), kind, missing, Text(_values(use)))
     return table
 
 
@@ -131,6 +133,8 @@ def _values(use: Use) -> str:
         names = [str(value) for value, _ in use.values]
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         return ", ".join(names[:5]) + more
+    if use.ends is not None and use.is_date:
+        return f"{date_of(use.ends[0])} to {date_of(use.ends[1])}"
     if use.ends is not None:
         return f"{use.ends[0]:.6g} to {use.ends[1]:.6g}"
     return ""
@@ -142,12 +146,13 @@ def _time(seconds: float) -> str:
 
 def _next(checked: Checked, written: Path | None) -> str:
     if written is not None:
-        return f"Job     {written}\nRun it: spinney simulate {written}"
+        return f"Job     {written}\nRun it: spinney simulate {quote(str(written))}"
     if checked.label is None:
-        return f"Next: spinney check {checked.path} --label NAME"
+        return f"Next: spinney check {quote(str(checked.path))} --label NAME"
     task = " --task regression" if checked.label.task == "regression" else ""
     return (
-        f"Next: spinney simulate {checked.path} --label {checked.label.use.name!r}{task}, or "
+        f"Next: spinney simulate {quote(str(checked.path))} --label "
+        f"{quote(checked.label.use.name)}{task}, or "
         "write a job file with --write job.toml"
     )
 

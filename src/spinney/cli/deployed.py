@@ -211,6 +211,29 @@ def party_peers(path: PartyFile, *, as_json: Json = False) -> None:
     typer.echo(in_json(found) if as_json else peers.peers_page(found))
 
 
+@party.command("fit")
+@reporting
+def party_fit(
+    path: PartyFile,
+    run: Annotated[str, typer.Argument(help="The run, as in `party status`, or how it begins.")],
+    job: JobFile,
+    *,
+    metric: Annotated[
+        str, typer.Option(help="What to decide for: accuracy, balanced_accuracy or f1.")
+    ] = "accuracy",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The file of the fit.", show_default="home.json in the run's records"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Fit a finished run's model to your own rows, for your own use; nothing leaves."""
+    from spinney.deployment.party.fitting import fit_run  # noqa: PLC0415
+
+    found = fit_run(path, run, job, metric, out)
+    typer.echo(in_json(found) if as_json else str(found))
+
+
 @party.command("run")
 @reporting
 def party_run(path: PartyFile) -> None:

@@ -2,20 +2,23 @@
 
 import csv
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import msgspec
 import pyarrow as pa
 
-from spinney.errors import PolicyError, SettingError, StorageError, TableError
+from spinney.errors import PolicyError, SchemaError, SettingError, StorageError, TableError
 from spinney.estimators.models import load_model
 from spinney.estimators.to_lightgbm import lightgbm_text
 from spinney.estimators.to_onnx import onnx_forest
 from spinney.estimators.to_treelite import treelite_forest
 from spinney.files import write_whole
 from spinney.jobs.checking.table import source_at
+from spinney.jobs.reading import reading_query
+from spinney.protocols.home import StoredFit
 from spinney.protocols.model import ForestModel
 from spinney.protocols.release_terms import Hardening
 from spinney.report.audit_limits import refuse_failed
@@ -28,6 +31,10 @@ from spinney.tables.schema import Label, Schema, join_words
 from spinney.tables.table import BATCH_ROWS
 
 FORMATS = ("onnx", "treelite", "lightgbm", "spinney")
+_READ_OTHERWISE = (
+    "If the training read such cells by a query, as a job file of 'spinney check --write' does, "
+    "read this file in the same way: --job JOB.toml."
+)
 Wanted = Callable[[Hardening], Hardening]
 """The terms that the command line changes from their defaults."""
 
@@ -126,34 +133,50 @@ def _note_export(folder: Path, model: ForestModel, before: Report, told: str) ->
 
 
 def predict_file(
-    source: Path, table: Path, out: Path | None, unknown: str = "refuse"
+    source: Path,
+    table: Path,
+    out: Path | None,
+    *,
+    unknown: str = "refuse",
+    job: Path | None = None,
+    home: Path | None = None,
 ) -> tuple[str, int]:
     """Predict every row of a file; return the predictions as CSV and the number of rows.
 
     `unknown` says what happens to categories that the model does not know: "refuse" or
-    "as_missing".
+    "as_missing". The file is read as the [table] of `job`, if one is given; `home` is a party's fit
+    of the model.
     """
+    if not table.is_file():
+        raise StorageError(f"Cannot read {str(table)!r}: there is no such file. Check the path.")
     text = StringIO()
-    n_rows = _predict(source, table, text, unknown)
+    n_rows = _predict(_loaded(source, unknown, home), table, text, job)
     if out is not None:
         _require_new(out)
         write_whole(out, text.getvalue().encode())
     return text.getvalue(), n_rows
 
 
-def _predict(source: Path, table: Path, out: TextIO, unknown: str) -> int:
+def _loaded(source: Path, unknown: str, home: Path | None) -> Any:
+    """Return the estimator that predicts, with a party's fit if there is one."""
     model = load_model(source).set_params(unknown_categories=unknown)
+    if home is not None:
+        model.model_ = StoredFit.load(home).of_model(file_in(source, MODEL))
+    return model
+
+
+def _predict(model: Any, table: Path, out: TextIO, job: Path | None) -> int:
     schema = model.model_.schema
     writer = csv.writer(out, lineterminator="\n")
     has_classes = hasattr(model, "classes_")
     shares_of = [f"share of {name}" for name in model.classes_] if has_classes else []
     writer.writerow([schema.label.name, *shares_of])
     n_rows = 0
-    for frame in _frames(table, schema):
+    for frame in _frames(table, schema, job):
         n_rows += len(frame)
         if has_classes:
             shares = model.predict_proba(frame)
-            best = model.classes_.take(shares.argmax(axis=1))
+            best = model.classes_.take(model.model_.decided(shares))
             pairs = zip(best, shares.tolist(), strict=True)
             writer.writerows([one, *map(repr, row)] for one, row in pairs)
         else:
@@ -163,13 +186,13 @@ def _predict(source: Path, table: Path, out: TextIO, unknown: str) -> int:
     return n_rows
 
 
-def _frames(table: Path, schema: Schema) -> Iterator[pa.Table]:
+def _frames(table: Path, schema: Schema, job: Path | None) -> Iterator[pa.Table]:
     """Yield the model's columns of a file in batches of rows, read as in training."""
-    if not table.is_file():
-        raise StorageError(f"Cannot read {str(table)!r}: there is no such file. Check the path.")
     # The label column is not read, because it is unknown at prediction.
     own = Schema(schema.columns, Label(NOTHING, "number"))
     source = source_at(table)
+    if job is not None:
+        source = replace(source, query=reading_query(job, source, schema))
     stream = source.stream(own)
     found = stream.names()
     missing = [name for name in schema.names if name not in found]
@@ -178,6 +201,11 @@ def _frames(table: Path, schema: Schema) -> Iterator[pa.Table]:
             f"{str(table)!r} has no column {missing[0]!r}, which the model needs. "
             f"It has: {', '.join(found)}."
         )
-    for frame in stream.frames(schema.names, BATCH_ROWS):
-        columns = [cells.data for cells in frame.cells]
-        yield pa.table(columns, names=list(schema.names))
+    try:
+        for frame in stream.frames(schema.names, BATCH_ROWS):
+            columns = [cells.data for cells in frame.cells]
+            yield pa.table(columns, names=list(schema.names))
+    except SchemaError as error:  # cells that are not what the model's columns are
+        if job is not None:
+            raise
+        raise SchemaError(f"{error.public} {_READ_OTHERWISE}", local=error.local) from None

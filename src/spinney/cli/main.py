@@ -166,7 +166,7 @@ def simulate(
         from spinney.cli.sweeps import sweep  # noqa: PLC0415
 
         with show_progress() as stages:
-            found = sweep(job, swept, label, stages)
+            found = sweep(job, swept, label, out, stages)
         typer.echo(found.to_json() if as_json else str(found))
         return
     with show_progress() as stages:
@@ -381,6 +381,13 @@ def model_predict(
     unknown_categories: Annotated[
         str, typer.Option(help="Categories that the model does not know: refuse or as_missing.")
     ] = "refuse",
+    job: Annotated[
+        Path | None,
+        typer.Option(help="The job file whose [table] query reads the cells, as in training."),
+    ] = None,
+    home: Annotated[
+        Path | None, typer.Option(help="A party's fit of the model: `spinney party fit`.")
+    ] = None,
 ) -> None:
     """Predict for every row of a file; needs no network."""
     from spinney.simulation.progress import show_progress  # noqa: PLC0415
@@ -389,7 +396,9 @@ def model_predict(
         stages.begin(f"predicting the rows of {table}")
         from spinney.cli.export import predict_file  # noqa: PLC0415
 
-        text, n_rows = predict_file(path, table, out, unknown_categories)
+        text, n_rows = predict_file(
+            path, table, out, unknown=unknown_categories, job=job, home=home
+        )
     ending.written = True
     counted = f"{n_rows} {'row' if n_rows == 1 else 'rows'}"
     typer.echo(text if out is None else f"{counted}  {out}", nl=out is not None)

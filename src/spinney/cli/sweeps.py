@@ -11,7 +11,9 @@ from spinney.simulation.sweep import Over, Sweep, sweep_deals
 _OVER: Final[dict[str, Over]] = {"--skews": "skew", "--sizes": "size", "--by": "by"}
 
 
-def sweep(job: Path, asked: dict[str, str], label: str | None, stages: Stages) -> Sweep:
+def sweep(
+    job: Path, asked: dict[str, str], label: str | None, out: Path | None, stages: Stages
+) -> Sweep:
     """Run a job in every deal that the command line names, by option."""
     if len(asked) > 1:
         raise SettingError(
@@ -22,6 +24,11 @@ def sweep(job: Path, asked: dict[str, str], label: str | None, stages: Stages) -
         raise SettingError(
             f"{option} needs a job file. Write one first: spinney check FILE --label NAME --write "
             "job.toml."
+        )
+    if out is not None:
+        raise SettingError(
+            f"{option} writes nothing, so there is nothing for --out. Leave --out away; --json "
+            "prints what a program can read."
         )
     over = _OVER[option]
     deals = [*dict.fromkeys(said.split(","))] if over == "by" else _numbers(option, said)

@@ -8,6 +8,7 @@ from spinney.jobs.registry import spec_of
 from spinney.report.render import size
 from spinney.report.verdicts import NOT_SCORED, NOTHING_TO_JOIN, number, scored_in_words, word_of
 from spinney.report.words import some
+from spinney.simulation.comparison import MODELS
 from spinney.simulation.outcome import Outcome
 
 
@@ -25,7 +26,7 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
             console.print(scored_in_words(outcome.scored))
         console.print()
         console.print(joining(outcome))
-        if note := means(outcome):
+        for note in filter(None, (outcome.beside, means(outcome), *outcome.below)):
             console.print(note)
     else:
         console.print(
@@ -91,7 +92,7 @@ def means(outcome: Outcome) -> str:
         return ""
     counts = " and ".join(f"{count} by {score}" for score, count in left_out.items())
     return (
-        f"The means leave out parties at which a forest could not be scored; they are over "
+        f"The plain means leave out parties at which a forest could not be scored; they are over "
         f"{counts}."
     )
 
@@ -111,17 +112,17 @@ def _identity(outcome: Outcome) -> Text:
 
 
 def _table(outcome: Outcome) -> Table:
-    models = [model for model in ("local", "federated", "pooled") if model in outcome.mean]
+    models = [model for model in MODELS if model in outcome.mean]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("held-out rows of")
     table.add_column("rows", justify="right")
     for model in models:
         for place, score in enumerate(outcome.score_names):
-            heading = "" if place else model
+            heading = "" if place else model.replace("_", " ")
             table.add_column(f"{heading}\n{word_of(score)}", justify="right")
     for party in outcome.parties:
         cells = [
-            _number((getattr(party, model) or {}).get(score))
+            _number((party.scores_of(model) or {}).get(score))
             for model in models
             for score in outcome.score_names
         ]

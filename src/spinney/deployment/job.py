@@ -266,6 +266,11 @@ class Agreed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             return True
         return is_masked(self.given, self.protocol_settings())
 
+    @property
+    def needs_all(self) -> bool:
+        """Whether the job waits for every party, and drops none: so all its sums are over all."""
+        return self.quorum == len(self.parties)
+
     def honest_among(self, n_present: int) -> int:
         """Return how many present parties the masks trust; as many may collude as at the start."""
         n_parties = len(self.parties)

@@ -32,6 +32,7 @@ class FitsAtHome(RowsEstimator):
 
         The party fits them at home, from its own rows, and tells nobody, so that no budget is
         spent: rows that trees have not drawn, or the rows X with labels y that it held back.
+        Of a forest with bootstrap every party has such rows; of other models it must give some.
 
         Parameters
         ----------
@@ -40,17 +41,18 @@ class FitsAtHome(RowsEstimator):
         X, y
             Its own rows that no tree was trained on; None: its out-of-bag rows.
         metric
-            What `predict` decides for: "accuracy", or the "f1" of the second of two classes.
+            What `predict` decides for: "accuracy", "balanced_accuracy" (each class weighs the
+            same), or the "f1" of the second of two classes.
         """
         check_is_fitted(self)
         from spinney.protocols.home import HomeModel, fit_at_home  # noqa: PLC0415  loads numba
 
         if not self._is_classifier:
             raise SettingError("for_party fits class probabilities; a regressor has none.")
-        if name not in self.report_.parties:
+        known = self.report_.parties if hasattr(self, "report_") else (name,)
+        if name not in known:
             raise SettingError(
-                f"No party is called {name!r}. The forest was grown by: "
-                f"{join_words(self.report_.parties)}."
+                f"No party is called {name!r}. The model was grown by: {join_words(known)}."
             )
         model = self.__dict__.get("_joint", self.model_)
         found = copy(self)
@@ -71,6 +73,6 @@ class FitsAtHome(RowsEstimator):
         """Return what trees say of a party's rows that they have not drawn, and their classes."""
         del name
         raise SettingError(
-            "Without a bootstrap, with noise, or in a loaded model no row is out of bag. Hold "
-            "rows of the party back, and give them: for_party(name, X, y)."
+            "Of boosted trees, without a bootstrap, with noise, or in a loaded model no row is out "
+            "of bag. Hold rows of the party back, and give them: for_party(name, X, y)."
         )

@@ -136,8 +136,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str], *, exact: bool = False) -> None:
         """Write the model to a file that `load_model` reads; equal models give equal bytes.
 
-        A model that several parties grew is hardened as `spinney model export` does it; with
-        `exact`, it is written as it was trained, with exact counts: do not pass that file on.
+        A model that several parties grew is hardened as `spinney model export` does it: small
+        leaves are closed, and thresholds, counts and predictions are rounded. So its predictions
+        differ from this estimator's, more where leaves are small; a row between a threshold and its
+        rounded value goes the other way, and may get quite another one. With `exact`, it is written
+        as it was trained, with exact counts: do not pass that file on.
         """
         self._leaving(exact=exact).save(path)
 
@@ -146,7 +149,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
         It is a random forest, or histogram gradient boosting for boosted trees.
 
-        They are equal to this estimator's if one party grew it, or with `exact`; see `save`.
+        They are equal to this estimator's if one party grew it, or with `exact`. Otherwise the
+        model is hardened, and some rows get other predictions than here; see `save`.
 
         If the model has categories, this is a pipeline that encodes them first. It treats unseen
         categories according to the present value of `unknown_categories`.
@@ -169,7 +173,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def to_onnx(self, *, exact: bool = False) -> Any:
         """Return the forest as an `onnx.ModelProto` with float32 input and numbered categories.
 
-        Needs `spinney[export]`. `encoded` returns its input `X`. `exact` is that of `save`.
+        Needs `spinney[export]`. `encoded` returns its input `X`. Without `exact`, what several
+        parties grew is hardened, and some rows get other predictions than here; see `save`.
         """
         from spinney.estimators.to_onnx import onnx_forest  # noqa: PLC0415  only for exports
 
@@ -178,7 +183,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def to_treelite(self, *, exact: bool = False) -> Any:
         """Return the forest as a `treelite.Model` with float32 input and numbered categories.
 
-        Needs `spinney[export]`. `encoded` returns its input. `exact` is that of `save`.
+        Needs `spinney[export]`. `encoded` returns its input. Without `exact`, what several parties
+        grew is hardened, and some rows get other predictions than here; see `save`.
         """
         from spinney.estimators.to_treelite import treelite_forest  # noqa: PLC0415  only for exports
 
@@ -187,7 +193,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def to_lightgbm(self, *, exact: bool = False) -> str:
         """Return boosted trees as LightGBM's text model with numbered categories.
 
-        `encoded` returns its input. `exact` is that of `save`.
+        `encoded` returns its input. Without `exact`, what several parties grew is hardened, and
+        some rows get other predictions than here; see `save`.
         """
         from spinney.estimators.to_lightgbm import lightgbm_text  # noqa: PLC0415  only for exports
 

@@ -107,6 +107,7 @@ class StagedClasses:
     """Predictions of a boosted classifier, batch by batch."""
 
     _staged: Any
+    _decided: Any
     classes_: Any
 
     def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
@@ -116,7 +117,7 @@ class StagedClasses:
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield the most probable class after each batch of trees."""
         for shares in self._staged(X):
-            yield self.classes_.take(shares.argmax(axis=1))
+            yield self.classes_.take(self._decided(shares))
 
 
 class StagedNumbers:

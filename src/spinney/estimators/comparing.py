@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from spinney.errors import SettingError
 from spinney.estimators.base import ForestEstimator
 from spinney.transport.in_process import InProcess
 from spinney.typing import Floats, silent
@@ -46,7 +47,13 @@ class Compares(ForestEstimator):
         trees, "federated" is the mean of all parties' trees, and "pooled" and "local" are trees
         that were grown at home, without evolving.
         """
-        check_is_fitted(self, "baselines_")
+        check_is_fitted(self)
+        if not hasattr(self, "baselines_"):
+            raise SettingError(
+                f"This {type(self).__name__} has nothing to compare with: it was fitted, but "
+                "without the pooled model and the parties' own models. In a simulation, fit it "
+                "again with baselines=True."
+            )
         truth = np.asarray(y)
 
         def score(found: Floats) -> float:

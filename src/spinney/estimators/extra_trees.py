@@ -91,9 +91,10 @@ class ExtraTreesClassifier(PredictsClasses, _ExtraTrees):
     max_bins
         The largest number of bins per numeric column, 2 to 255.
     binning
-        The scale on which cuts are drawn, inside the declared ranges. "magnitudes": finer where
-        the rows are, according to the parties' summed counts of magnitudes. "ranges": equal parts,
-        which needs no counts. "quantiles" of the pooled table: up to 3 more rounds.
+        The scale on which cuts are drawn. "quantiles" of the pooled table, as in forests: found by
+        counting, in up to 3 rounds. "magnitudes": finer where the rows are, according to a single
+        sum of counts of magnitudes; it reveals less, and on smooth columns trees are a little
+        worse. "ranges": equal parts of declared ranges, which needs no counts.
     thresholds
         "public": cuts are drawn within the part of the declared range that the path leaves open.
         No party reveals a smallest or largest value; a level takes one round. "exchanged": as in
@@ -167,7 +168,7 @@ class ExtraTreesClassifier(PredictsClasses, _ExtraTrees):
         max_features: MaxFeatures = "sqrt",
         max_leaf_nodes: int | None = None,
         max_bins: int = 255,
-        binning: Binning = "magnitudes",
+        binning: Binning = "quantiles",
         bootstrap: bool = False,
         class_weight: Any = None,
         oob_score: bool = False,
@@ -217,7 +218,7 @@ class ExtraTreesRegressor(PredictsNumbers, _ExtraTrees):
         max_features: MaxFeatures = 1.0,
         max_leaf_nodes: int | None = None,
         max_bins: int = 255,
-        binning: Binning = "magnitudes",
+        binning: Binning = "quantiles",
         bootstrap: bool = False,
         oob_score: bool = False,
         max_samples: None = None,

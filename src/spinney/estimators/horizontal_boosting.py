@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from spinney.errors import SettingError
+from spinney.estimators.at_home import FitsAtHome
 from spinney.estimators.base import PredictsClasses, PredictsNumbers
 from spinney.estimators.boosted import Binning, BoostedEstimator, StagedClasses, StagedNumbers
-from spinney.estimators.over_rows import RowsEstimator
 from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
 from spinney.trees.threads import thread_count
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_AT_ONCE = 8  # parties whose replies are held at the same time
 
 
-class _HorizontalBoosting(BoostedEstimator, RowsEstimator):
+class _HorizontalBoosting(BoostedEstimator, FitsAtHome):
     """Checks and settings of classifier and regressor."""
 
     def _settings(self, classes: tuple[Any, ...], sizes: dict[str, int]) -> Settings:  # noqa: ARG002

@@ -21,6 +21,7 @@ from spinney.errors import (
 )
 from spinney.tables.cells import cells_of
 from spinney.tables.describe import complete_schema, declare, describe
+from spinney.tables.digits import lost_digits
 from spinney.tables.frames import cells_of_columns, columns_of, encode_target
 from spinney.tables.names import feature_names
 from spinney.tables.outside import (
@@ -288,13 +289,7 @@ def _tell_of_lost_digits(X: Any) -> None:
         if least < most and np.float32(least) == np.float32(most):
             lost.append(name)
     if lost:
-        warnings.warn(
-            f"The numbers of {join_words(lost[:_NAMED_FACTS])} differ, but not in the first seven "
-            "digits, at most, that trees read (float32), so that they count as constant. Subtract "
-            "their mean, or multiply them, first.",
-            SpinneyWarning,
-            stacklevel=4,
-        )
+        warnings.warn(lost_digits(lost), SpinneyWarning, stacklevel=4)
 
 
 def _n_outputs(y: Any) -> int:

@@ -133,18 +133,11 @@ class RowForest(FitsAtHome):
 
     def _out_of_bag(self, table: MemoryTable) -> Floats:
         """Return the mean over the trees that have not drawn a row, for all rows of the columns."""
-        from spinney.protocols.rows.quality import seen_by  # noqa: PLC0415  loads numba
-        from spinney.trees.frontier import tree_keys  # noqa: PLC0415  loads numba
+        from spinney.protocols.rows.quality import out_of_bag  # noqa: PLC0415  loads numba
 
-        forest = self.model_.forest
-        seen = seen_by(tree_keys(self._seed, forest.n_trees), table.all_keys, bootstrap=True)
-        rows = self.model_.rows(table.columns.values(slice(None)))
-        out: Floats = np.zeros((len(rows), forest.value.shape[1]))
-        forest.add_predictions(rows, out, seen=seen, n_threads=thread_count(self.n_jobs))
-        n_judges = (~seen).sum(axis=1, keepdims=True)
-        with np.errstate(invalid="ignore"):
-            found: Floats = out / n_judges
-        return found
+        values, keys = table.columns.values(slice(None)), table.all_keys
+        n_threads = thread_count(self.n_jobs)
+        return out_of_bag(self.model_, values, keys, self._seed, n_threads=n_threads)
 
     def _train(self, tables: dict[str, MemoryTable], *how: Any) -> Any:
         self._tables = tables  # for `for_party`; rows are not pickled

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from spinney.errors import SettingError
 from spinney.jobs.careful import careful_settings
@@ -57,6 +58,13 @@ class SchemaConfig(msgspec.Struct, frozen=True, kw_only=True):
     classes: tuple[str | int | float | bool, ...] | None = None
     range: tuple[float, ...] | None = None
     columns: Columns | None = None
+    # Numbers that count days since 1970-01-01: reports show them as dates. Left out: none.
+    dates: tuple[str, ...] | UnsetType = UNSET
+
+    @property
+    def date_columns(self) -> tuple[str, ...]:
+        """The columns in `dates`."""
+        return () if self.dates is UNSET else self.dates
 
 
 class TableConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +201,20 @@ def load_job(path: Path, *, deployed: bool = False) -> JobFile:
         ),
     )
     _require_one_kind(job, where, deployed=deployed)
+    _require_known_dates(job, where)
     return _with_careful_settings(job, deployed=deployed)
+
+
+def _require_known_dates(job: JobFile, where: str) -> None:
+    """Raise if `dates` names a column that the file does not declare, if it declares any."""
+    given = [job.schema.columns, *(one.columns for one in (job.table, *job.parties) if one)]
+    declared = {name for columns in given for name in columns or ()}
+    unknown = [name for name in job.schema.date_columns if declared and name not in declared]
+    if unknown:
+        raise SettingError(
+            f"[schema] in {where} names {unknown[0]!r} in dates, which is not among the columns: "
+            f"{join_words(sorted(declared))}. Correct the name, or leave it out."
+        )
 
 
 def _with_careful_settings(job: JobFile, *, deployed: bool) -> JobFile:

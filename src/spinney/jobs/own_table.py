@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from spinney.errors import SettingError, SpinneyWarning
-from spinney.jobs.checking.draft import job_name, query_of
+from spinney.jobs.checking.draft import dates_of, job_name, query_of
 from spinney.jobs.checking.notes import Choices, Note
 from spinney.jobs.checking.table import Checked, check_table, is_table
 from spinney.jobs.file import (
@@ -44,7 +44,7 @@ def job_of_table(path: Path, label: str, task: str, choices: Choices) -> JobFile
         warnings.warn(sentence, SpinneyWarning, stacklevel=2)
     given = {
         "job": {"name": job_name(checked), "task": task},
-        "schema": {"label": label},
+        "schema": {"label": label, **({"dates": dates} if (dates := dates_of(checked)) else {})},
         "table": _table(checked),
     }
     where = f"{path.name!r}"

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import SettingError, SpinneyWarning
 from spinney.jobs.file import SimulationConfig
+from spinney.report.words import some
 from spinney.seeds import derive_seed, job_seed, mix
 from spinney.tables.deal import deal_rows
 from spinney.tables.records import plain_ids
@@ -89,7 +90,7 @@ def deal_out(
         skew=simulation.skew or 0.0,
         sizes=simulation.sizes,
         stratified=bool(simulation.stratified),
-        by=None if simulation.by is None else _values_of(table, simulation.by),
+        by=None if simulation.by is None else _values_of(table, simulation.by, n_parties),
         random_state=derive_seed(job_seed(simulation.random_state), _DEAL),
     )
     rows = {
@@ -102,17 +103,24 @@ def deal_out(
     return Parties(rows, table.select(np.concatenate(parts)))
 
 
-def _values_of(table: MemoryTable, name: str) -> NDArray[Any]:
+def _values_of(table: MemoryTable, name: str, n_parties: int) -> NDArray[Any]:
     """Return a column's values, by which rows are dealt out."""
     names = table.schema.names
     if name not in names:
         raise SettingError(
-            f"[simulation] deals out by {name!r}, which is not among the job's columns: "
+            f"The rows cannot be dealt out by {name!r}, which is not among the job's columns: "
             f"{join_words(names)}. List it, or name another."
         )
     place = names.index(name)
-    parts = [batch.values[place] for batch in table.batches()]
-    return np.concatenate(parts)
+    values = np.concatenate([batch.values[place] for batch in table.batches()])
+    n_values = np.unique(values).size
+    if n_values < n_parties:
+        raise SettingError(
+            f"The rows cannot be dealt out by {name!r}: the column has "
+            f"{some(n_values, 'value', 'different values')}, fewer than the {n_parties} parties. "
+            "Simulate fewer parties ([simulation] n_parties), or name another column."
+        )
+    return values
 
 
 def hold_back(

@@ -12,7 +12,7 @@ from operator import or_
 from pathlib import Path
 from typing import cast
 
-from spinney.errors import PrivacyLeakWarning, SettingError, SpinneyError
+from spinney.errors import PrivacyLeakWarning, SettingError, SpinneyError, SpinneyWarning
 from spinney.jobs.file import JobFile, PartyConfig, TableConfig
 from spinney.jobs.secrets import secret_called
 from spinney.jobs.sections import ColumnConfig
@@ -26,6 +26,7 @@ from spinney.tables.readers import (
     Source,
     SourceFindings,
     findings_of_source,
+    lost_digits_of,
     read_table,
 )
 from spinney.tables.schema import Column, Kind, Label, LabelKind, Schema, facts_in, join_words
@@ -206,6 +207,8 @@ def tables_of(
         with naming_party(config):
             table = read_table(sources[name], schema, outside=outside)
             warn_of_changes(table.changes)
+            for sentence in lost_digits_of(sources[name], table):
+                warnings.warn(sentence, SpinneyWarning, stacklevel=2)
             tables[name] = spool(table)
     return tables, facts
 

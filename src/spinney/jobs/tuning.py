@@ -77,6 +77,12 @@ class Tuned(msgspec.Struct, frozen=True):
         """Return it as one JSON document."""
         return as_json(self)
 
+    def _dropped(self, shown: set[str]) -> list[Tried]:
+        """Return the last try of each candidate that did not reach the end, the best first."""
+        lasts = {_in_words(one.settings): one for one in self.tried}
+        dropped = [one for words, one in lasts.items() if words not in shown]
+        return sorted(dropped, key=lambda one: (-(one.n_trees or 0), -one.score))
+
     def __str__(self) -> str:
         last = max((one.n_trees or 0) for one in self.tried)
         shown = [one for one in self.tried if (one.n_trees or 0) == last]
@@ -84,6 +90,8 @@ class Tuned(msgspec.Struct, frozen=True):
         folds = f"over {self.n_folds} folds" if self.epsilon is None else "on one fold"
         lines = [f"{self.name}: {self.score} {folds}, by rows of all parties."]
         lines += [_line(one) for one in shown]
+        if dropped := self._dropped({_in_words(one.settings) for one in shown}):
+            lines += ["Dropped with fewer trees, for they were behind:", *map(_line, dropped)]
         n = len({_in_words(one.settings) for one in self.tried})
         lines.append(
             f"Tried {some(n, 'candidate', 'candidates')} in "

@@ -150,6 +150,9 @@ class SumSettings:
         How many parties together can open a secret (tau); more than may collude.
     min_survivors
         How many parties a sum must contain.
+    needs_all
+        Whether no party may ever be missing. Then masks between parties are enough: they cancel in
+        the sum over all and in no other, so nothing is revealed to open it.
     """
 
     job: str
@@ -157,6 +160,7 @@ class SumSettings:
     honest: int
     threshold: int
     min_survivors: int
+    needs_all: bool = False
 
     def __post_init__(self) -> None:
         n_parties = len(self.roster)
@@ -171,6 +175,10 @@ class SumSettings:
                 f"threshold must be above {colluders} (the parties that may collude), and "
                 f"min_survivors at least threshold and honest={self.honest} and at most "
                 f"{n_parties}; got threshold={self.threshold}, min_survivors={self.min_survivors}."
+            )
+        if self.needs_all and self.min_survivors < n_parties:
+            raise SettingError(
+                f"A sum that needs all of {n_parties} parties cannot do with {self.min_survivors}."
             )
 
     @classmethod
@@ -196,7 +204,8 @@ class SumSettings:
         """Return a digest of all settings; parties that agreed on others derive other keys."""
         pairs = zip(self.roster.names, self.roster.public_keys, strict=True)
         flat = [part for pair in pairs for part in pair]
-        return digest(self.job, self.honest, self.threshold, self.min_survivors, *flat)
+        numbers = (self.honest, self.threshold, self.min_survivors, int(self.needs_all))
+        return digest(self.job, *numbers, *flat)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ they were sent: after such a lie the vectors of the two groups cannot be summed 
 this job. They also depend on what the round is about and on the layout of its vectors: parties that
 are asked different things in one round have masks that do not cancel.
 
+**If no party may be missing** (`SumSettings.needs_all`), b_i is left out, and so are 2 and 3: the
+other masks cancel in the sum of y over all parties, and a sum without an honest party keeps its
+masks with the other honest ones. There is one list U, nobody reveals a share of anything, and a
+vector that arrives late, or never, opens nothing. Each round takes one ask instead of two.
+
 **Not covered.** A party that sends wrong numbers, or, before it drops out, seals a wrong s_ij for
 an i of U that does not answer 2: the sum is then wrong. A vector that the caller masks again in
 another round: two sums over different survivors differ by a party's vector, so a question whose
@@ -209,6 +214,11 @@ class SecureSumParty:
         """Return this party's shares for the round's one list of survivors."""
         with self._lock:
             keys = self._epoch(ask)
+            if self._settings.needs_all:
+                raise ProtocolError(
+                    f"Round {ask.round_number}: the sums of this job need all parties, so there is "
+                    "nothing to unmask. Nothing was revealed."
+                )
             self._check_lists(ask, keys.participants)
             survivors = frozenset(ask.survivors)
             shares = keys.reveal(ask.round_number, survivors)
@@ -370,17 +380,22 @@ class SecureSumCoordinator:
         """Return the sums over the survivors, centred around zero if `signed`.
 
         With fewer shares than `threshold` this raises; more shares may still be added afterwards.
+        If all parties are needed, no mask is left in their sum, and no share is.
         """
         self._expect(_Phase.SHARES)
+        if not self._settings.needs_all:
+            self._take_masks_off()
+        sums, self._sums = self._sums, ()
+        self._phase = _Phase.IDLE
+        return tuple(total.view(f"i{total.itemsize}") for total in sums) if signed else sums
+
+    def _take_masks_off(self) -> None:
         self._need(self._settings.threshold, self._shares, _Phase.SHARES)
         history = _told(self._history[:-1], self._about, self._sums)
         masks = self._book.masks_left(
             len(self._history), history, self._senders, self._shares, self._checks
         )
         add_streams(self._sums, [(key, not subtracted) for key, subtracted in masks])
-        sums, self._sums = self._sums, ()
-        self._phase = _Phase.IDLE
-        return tuple(total.view(f"i{total.itemsize}") for total in sums) if signed else sums
 
     def _expect(self, phase: _Phase) -> None:
         if self._phase is not phase:

@@ -282,7 +282,9 @@ class EpochKeys(_Epoch):
             )
         held.masked = seen
         self._rounds = {r: kept for r, kept in self._rounds.items() if r >= number}
-        masks = [(keys.self_mask_key(seed, self._agreed, number, own), False)]
+        masks: list[MaskKey] = []
+        if not self._settings.needs_all:
+            masks = [(keys.self_mask_key(seed, self._agreed, number, own), False)]
         told = keys.digest(self._agreed, history)
         for other in self.participants:
             if other != own:

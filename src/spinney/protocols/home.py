@@ -1,27 +1,33 @@
-"""A joint forest fitted at home: what one party's own rows say about its scores.
+"""A joint model fitted at home: what one party's own rows say about its scores.
 
-Parties differ in how common each class is. A joint forest knows the mean of all parties, which may
+Parties differ in how common each class is. A joint model knows the mean of all parties, which may
 be wrong for every one of them. Each party can mend that alone, from its own rows and what the joint
-forest says of them, and tells nobody.
+model says of them, and tells nobody.
 
 **Who learns what.** Nobody learns anything: the fit is made from the party's own rows, and stays
 with it.
 """
 
-from dataclasses import dataclass, field, fields
-from typing import Final, Literal
+from dataclasses import dataclass, field, fields, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Literal, get_args
 
+import msgspec
 import numpy as np
 from scipy.optimize import minimize
 
-from spinney.errors import SettingError
+from spinney.errors import SettingError, StorageError
 from spinney.protocols.model import ForestModel
 from spinney.typing import Floats, Integers
 
-Metric = Literal["accuracy", "f1"]
+Metric = Literal["accuracy", "balanced_accuracy", "f1"]
+METRICS: Final = get_args(Metric)
 _LEAST_SHARE: Final = 1e-4  # a forest of 100 trees that all say no
 _PRIOR: Final = 2.0  # rows that the joint forest's own scores count for, for each class
 _SLOPES: Final = (0.1, 10.0)
+_FOLDS: Final = 5
+_FORMAT: Final = 1
 
 
 @dataclass(frozen=True)
@@ -50,10 +56,13 @@ def fit_at_home(joint: Floats, truth: Integers, metric: Metric = "accuracy") -> 
     truth
         (n_rows,) The class of each, by its number.
     metric
-        What decisions are for: "accuracy", or the "f1" of the second of two classes.
+        What decisions are for: "accuracy", "balanced_accuracy" (each class weighs the same), or the
+        "f1" of the second of two classes.
     """
-    if metric not in ("accuracy", "f1"):
-        raise SettingError(f"metric must be 'accuracy' or 'f1'; got {metric!r}.")
+    if metric not in METRICS:
+        raise SettingError(
+            f"metric must be 'accuracy', 'balanced_accuracy' or 'f1'; got {metric!r}."
+        )
     known = ~np.isnan(joint).any(axis=1)
     joint, truth = joint[known], truth[known]
     n_classes = joint.shape[1]
@@ -80,7 +89,25 @@ def fit_at_home(joint: Floats, truth: Integers, metric: Metric = "accuracy") -> 
     start = np.r_[1.0, np.zeros(n_classes)]
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
     fit = HomeFit(float(found[0]), found[1:], even)
-    return fit if metric == "accuracy" else _decided_for_f1(fit, joint, truth)
+    if metric == "f1":
+        return _decided_for_f1(fit, joint, truth)
+    if metric == "balanced_accuracy":  # a class that no row has decides nothing
+        return replace(fit, weight=is_class.any(axis=0) / is_class.sum(axis=0).clip(1))
+    return fit
+
+
+def shares_elsewhere(joint: Floats, truth: Integers, metric: Metric = "accuracy") -> Floats:
+    """Return how much a party would give each class, by fits to its other rows, a fifth at a time.
+
+    The largest of a row is what the party would decide for.
+    """
+    found = np.empty_like(joint)
+    fold = np.arange(len(truth)) % _FOLDS
+    for number in range(_FOLDS):
+        here = fold == number
+        fit = fit_at_home(joint[~here], truth[~here], metric)
+        found[here] = fit.shares(joint[here]) * fit.weight
+    return found
 
 
 def _decided_for_f1(fit: HomeFit, joint: Floats, truth: Integers) -> HomeFit:
@@ -98,7 +125,7 @@ def _decided_for_f1(fit: HomeFit, joint: Floats, truth: Integers) -> HomeFit:
 
 @dataclass(frozen=True)
 class HomeModel(ForestModel):
-    """A joint forest whose scores one party has fitted at home."""
+    """A joint model whose scores one party has fitted at home."""
 
     home: HomeFit = field(kw_only=True)
 
@@ -115,3 +142,52 @@ class HomeModel(ForestModel):
         """Return the class that the party decides for, by its number."""
         best: Integers = (shares * self.home.weight).argmax(axis=1)
         return best
+
+
+class StoredFit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A party's fit, as it lies in a file at the party."""
+
+    format: int = _FORMAT
+    party: str
+    model: str  # the SHA-256 of the joint model's file
+    metric: str
+    rows: str  # which rows it was fitted to
+    n_rows: int
+    slope: float
+    offset: tuple[float, ...]
+    weight: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        numbers = np.array([self.slope, *self.offset, *self.weight])
+        if self.format != _FORMAT or not np.all(np.isfinite(numbers)) or min(self.weight) < 0:
+            raise ValueError
+
+    @classmethod
+    def load(cls, path: Path) -> "StoredFit":
+        """Read the file of a fit."""
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except OSError as error:
+            raise StorageError(
+                f"Cannot read {str(path)!r}: {error.strerror or error}. Check the path."
+            ) from None
+        except (msgspec.MsgspecError, ValueError):
+            raise StorageError(
+                f"{str(path)!r} is no fit that this Spinney can read. Fit the model again: "
+                "spinney party fit."
+            ) from None
+
+    def of_model(self, path: Path) -> HomeModel:
+        """Return the joint model in a file with this fit; it must be the one that was fitted."""
+        model = ForestModel.load(path)
+        n_classes = len(model.schema.label.classes or ())
+        if self.model != sha256(path.read_bytes()).hexdigest() or not (
+            len(self.offset) == len(self.weight) == n_classes
+        ):
+            raise SettingError(
+                f"{self.party!r} fitted another model than {str(path)!r}. Give the model of that "
+                "run, or fit this one: spinney party fit."
+            )
+        return HomeModel.of(
+            model, HomeFit(self.slope, np.array(self.offset), np.array(self.weight))
+        )

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal, Protocol
 
+import numpy as np
+
 from spinney.protocols.model import ForestModel
 from spinney.transport.channel import Round
 from spinney.trees.partial import Ownership
+from spinney.typing import Integers
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,20 @@ class Quality:
     rows: str  # "out-of-bag" or "training"
     n_rows: int
     scores: Mapping[str, float]
+
+
+def majorities(class_counts: Mapping[str, Integers]) -> dict[str, dict[str, float]]:
+    """Return, by party, the share of its most common class, and that class's share of all rows."""
+    total = np.sum(list(class_counts.values()), axis=0)
+    return {
+        name: {
+            "majority": float(counts.max() / counts.sum()),
+            "joint_majority": float(total[counts.argmax()] / total.sum()),
+        }
+        if counts.sum()
+        else {}
+        for name, counts in class_counts.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -36,14 +36,15 @@ class Subject(msgspec.Struct, frozen=True):
     n_columns: int
     day: str  # when it was written, as 2026-11-18
     scored: str = ""  # of two classes, the one whose F1 is told
+    dates: tuple[str, ...] = ()  # columns that count days since 1970-01-01
 
     @classmethod
-    def of(cls, job: str, schema: Schema, n_rows: int = 0) -> Self:
+    def of(cls, job: str, schema: Schema, n_rows: int = 0, *, dates: tuple[str, ...] = ()) -> Self:
         """Return what a run of today was about."""
         day = datetime.now(tz=UTC).date().isoformat()
         classes = schema.label.classes or ()
         scored = str(classes[1]) if len(classes) == 2 else ""
-        return cls(job, schema.label.name, n_rows, len(schema.columns), day, scored)
+        return cls(job, schema.label.name, n_rows, len(schema.columns), day, scored, dates)
 
 
 class RoundTraffic(msgspec.Struct, frozen=True):
@@ -113,6 +114,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     own_curves: dict[str, tuple[float, ...]] = {}  # the same of each party's training rows
     subject: Subject | None = None
     told_by: str = ""  # the party whose own records this report is from; empty: the coordinator's
+    rules: dict[str, str] = {}  # of that party's policy, as they held when the run ended
 
     @property
     def is_private(self) -> bool:

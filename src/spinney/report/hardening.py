@@ -47,7 +47,10 @@ def harden(model: ForestModel, how: Hardening) -> tuple[ForestModel, tuple[str, 
         done.append(f"{splits} with fewer than {how.smallest_leaf} rows on a side closed")
     if how.rounds_thresholds:
         forest = replace(forest, threshold=_rounded_thresholds(forest, how.threshold_digits))
-        done.append(f"thresholds rounded to {how.threshold_digits} digits of their column's span")
+        done.append(
+            f"thresholds rounded to {how.threshold_digits} digits of their column's span; a row "
+            "between a threshold and its rounded value now goes the other way"
+        )
     if not how.exact_counts and has_counts:
         if model.boosted is not None:
             model = replace(model, boosted=_coarse_start(model.boosted, forest, how))

@@ -15,6 +15,7 @@ from spinney.report.facts import Holder, ReportFacts
 from spinney.report.privacy import in_words, say_once
 from spinney.report.verdicts import (
     NOT_COMPARED,
+    below_majority,
     distilled,
     lost_parties,
     measured_in_words,
@@ -31,6 +32,8 @@ from spinney.report.words import some
 _WIDTH = 100
 _INDENT = 13
 _COLUMNS = 5  # the most important ones
+_COMMON = ("majority", "joint_majority")  # sentences tell them
+_MODELS = {"": "", "local_": ", alone", "home_": ", fitted at home", "pooled_": ", pooled"}
 
 
 def as_text(report: ReportFacts) -> str:
@@ -54,6 +57,7 @@ def as_text(report: ReportFacts) -> str:
         _print_under(console, "worth it?", found)
     size_told = report.settings.get("size")
     for name, told in (
+        *(("below", told) for told in below_majority(report.quality)),
         ("size", f"{size_told}." if size_told else ""),
         ("distilled", distilled(report)),
         ("not pooled", not_pooled(report)),
@@ -189,12 +193,22 @@ def _grid(headings: Iterable[str]) -> Table:
 def _quality(report: ReportFacts) -> Table:
     if not report.quality:
         return _grid([f"quality      not measured: {why_not_judged(report)}"])
-    names = list(dict.fromkeys(n for found in report.quality for n in found.scores))
+    names = [n for n in _plain(report) if n not in _COMMON]
     table = _grid([f"quality ({report.quality[0].rows} rows)", *names, "rows"])
     for found in report.quality:
-        scores = [f"{found.scores[n]:.4f}" if n in found.scores else "-" for n in names]
-        table.add_row(f"  {found.party}", *scores, str(found.n_rows))
+        for prefix, word in _MODELS.items():
+            keys = [f"{prefix}{n}" for n in names]
+            if not prefix or any(key in found.scores for key in keys):
+                scores = [f"{found.scores[k]:.4f}" if k in found.scores else "-" for k in keys]
+                rows = "" if prefix else str(found.n_rows)
+                table.add_row(f"  {found.party}{word}", *scores, rows)
     return table
+
+
+def _plain(report: ReportFacts) -> list[str]:
+    """Return the names of the joint model's scores."""
+    names = dict.fromkeys(n for found in report.quality for n in found.scores)
+    return [n for n in names if not any(p and n.startswith(p) for p in _MODELS)]
 
 
 def _print_evaluation(report: ReportFacts, console: Console) -> None:

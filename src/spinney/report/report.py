@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from spinney.errors import MissingExtraError, SettingError, StorageError
+from spinney.errors import SettingError, StorageError
 from spinney.files import write_whole
 from spinney.privacy.ledger import Ledger
 from spinney.protocols.columns.leakage import LabelLeakage
@@ -30,6 +30,7 @@ from spinney.report.facts import (
     RoundTraffic,
 )
 from spinney.report.file_names import REPORT, file_in
+from spinney.report.frame import frame_of
 from spinney.report.hardening import withhold
 from spinney.report.page.page import page_of, summary_of
 from spinney.report.privacy import Seen, merged, privacy_of, with_exact_rounds
@@ -201,25 +202,13 @@ class Report(ReportFacts, frozen=True, dict=True):
         return plots.tree(found, number, ax)
 
     def to_frame(self) -> Any:
-        """Return the scores as a pandas data frame: one line a party, with what joining did.
+        """Return what the report tells of each party as a pandas data frame, a line a party.
 
-        Without scores, as of a private model that was not evaluated, the lines name the parties.
+        Its scores and what joining did, the bytes that it sent and got, and what it spent of its
+        privacy budget and has left. An evaluation with noise has a line for all parties together,
+        and for each subgroup that it tells of.
         """
-        try:
-            import pandas as pd  # noqa: PLC0415  only here
-        except ImportError:
-            raise MissingExtraError("pandas", "frames", "A data frame") from None
-        told = {one.score: one.parties for one in self.joining}
-        lines = [
-            {
-                "party": q.party,
-                "rows": q.n_rows,
-                **q.scores,
-                **{f"joining by {score}": found.get(q.party) for score, found in told.items()},
-            }
-            for q in self.quality
-        ]
-        return pd.DataFrame(lines or {"party": self.parties}).set_index("party")
+        return frame_of(self)
 
     def _repr_html_(self) -> str:
         return summary_of(self)

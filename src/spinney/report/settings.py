@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
+from spinney.protocols.private_tree.settings import DISTILLED_LEAVES
 from spinney.report.privacy import is_masked
 from spinney.transport.channel import Round
 
@@ -39,7 +40,7 @@ def _without_unset(settings: Mapping[str, object]) -> dict[str, Any]:
 def settings_in_words(settings: Mapping[str, object]) -> dict[str, str]:
     """Return each setting as text; those of the privacy one by one, without what is not set."""
     told: dict[str, str] = {}
-    for name, value in settings.items():
+    for name, value in _applying(settings).items():
         if name == "privacy":
             told[name] = "no noise" if value is None else "noise"
         if isinstance(value, Mapping):
@@ -54,6 +55,28 @@ def settings_in_words(settings: Mapping[str, object]) -> dict[str, str]:
         else:
             told[_NAMES.get(name, name)] = _word(value)
     return told
+
+
+def _applying(settings: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the settings without those that this job has no use for."""
+    privacy, unused = settings.get("privacy"), set[str]()
+    if "bounds_share" in settings and settings.get("method") != "save_budget":
+        unused.add("bounds_share")
+    if settings.get("method") == "distilled":
+        unused.add("n_bins")
+    found = {name: value for name, value in settings.items() if name not in unused}
+    if not isinstance(privacy, Mapping):
+        return found
+    is_tree = "bounds_share" in settings  # a private tree reads all rows, whatever is said
+    unused = {"tree_rows"} if is_tree else set()
+    if is_tree or privacy.get("tree_rows") != "sampled":
+        unused.add("sample_rate")
+    if privacy.get("mechanism") != "randomised_labels":
+        unused.add("label_scheme")
+    kept = {name: value for name, value in privacy.items() if name not in unused}
+    if settings.get("method") == "distilled" and "leaf_share" in kept:
+        kept["leaf_share"] = str(min(Fraction(str(kept["leaf_share"])), DISTILLED_LEAVES))
+    return found | {"privacy": kept}
 
 
 def _word(value: object) -> str:

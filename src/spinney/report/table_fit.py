@@ -10,6 +10,10 @@ from spinney.report.words import as_json, some
 
 _SURE: Final = 2  # deviations, for all parties together
 _SURE_OF_ONE: Final = 3  # deviations, for one of them
+_DRAWN_ANEW: Final = (
+    "Simulated parties draw rounding and noise anew in every check, so what is close to chance may "
+    "be told in one check and not in the next. Real parties give the same tables the same answer."
+)
 
 
 class FitLine(msgspec.Struct, frozen=True):
@@ -28,6 +32,13 @@ class IdsLine(msgspec.Struct, frozen=True):
     about: int  # an id once for each other party that has it
     error: int  # the standard deviation of that
     why: str = ""  # empty if it can be told
+
+    def in_words(self) -> str:
+        """Return about how many, with an interval; a party whose interval holds 0 is not blamed."""
+        least, most = self.about - _SURE * self.error, max(self.about + _SURE * self.error, 0)
+        if least <= 0:
+            return f"{self.party} perhaps none (0 to {most:,})"
+        return f"{self.party} about {self.about:,} ({least:,} to {most:,})"
 
 
 class SharedIds(msgspec.Struct, frozen=True):
@@ -110,6 +121,8 @@ class TableFit(msgspec.Struct, frozen=True):
         told += self._ids_in_words()
         how = "Sums were masked" if self.is_masked else "Sums were not masked: too few parties"
         told.append(f"{how}; every count was rounded to a multiple of {ROUNDED_TO} first.")
+        if self.rows:
+            told.append(_DRAWN_ANEW)
         return "\n".join(told)
 
     def _ids_in_words(self) -> list[str]:
@@ -125,12 +138,10 @@ class TableFit(msgspec.Struct, frozen=True):
         if not shared.is_found:
             most = f"up to {shared.most:,} would not be noticed"
             return f"No ids were found at more than one party; {most}."
-        each = ", ".join(
-            f"{line.party} about {max(line.about, 0):,}" for line in self.ids if not line.why
-        )
+        each = ", ".join(line.in_words() for line in self.ids if not line.why)
         return (
             f"- about {some(shared.about, 'id stands', 'ids stand')} at more than one party "
-            f"({shared.least:,} to {shared.most:,}; shared with others: {each}): leave repeated "
-            "rows out at one of them, or, if these are other rows, name a row_id that is unique "
-            "over all parties."
+            f"({shared.least:,} to {shared.most:,}; shared with others: {each}; every interval "
+            "holds in 95 of 100 cases): leave repeated rows out at one of them, or, if these are "
+            "other rows, name a row_id that is unique over all parties."
         )

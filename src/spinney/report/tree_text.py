@@ -14,6 +14,7 @@ from spinney.trees.leaf_counts import share_intervals
 from spinney.typing import Integers
 
 _INDENT = "    "
+_SURE = 2  # deviations of the noise: fewer rows may be none
 
 
 @dataclass(frozen=True)
@@ -145,13 +146,22 @@ def _leaf_lines(model: ForestModel, node: int) -> tuple[str, ...]:
     if model.boosted is not None:
         return _boosted_leaf(model, node)
     if label.classes is None:
-        rows = some(max(int(moments[0]), 0), "row", "rows")
-        about = "" if model.noise is None else "about "
-        return f"{label.name} = {forest.value[node, 0]:.6g}", f"{about}{rows}"
+        rows = _rows(model, node, int(moments[0]), 1)
+        return f"{label.name} = {forest.value[node, 0]:.6g}", rows
     best = int(forest.value[node].argmax())
     said = f"{label.name} = {label.classes[best]} ({forest.value[node, best]:.2f}"
-    rows = some(max(int(moments.sum()), 0), "row", "rows")
+    rows = _rows(model, node, int(moments.sum()), moments.size)
     if model.noise is None:
         return f"{said})", rows
     low, high = share_intervals(moments[None], model.noise.counts[node, None])
-    return f"{said}, {low[0, best]:.2f} to {high[0, best]:.2f})", f"about {rows}"
+    return f"{said}, {low[0, best]:.2f} to {high[0, best]:.2f})", rows
+
+
+def _rows(model: ForestModel, node: int, counted: int, n_counts: int) -> str:
+    """Return how many rows a leaf holds; with noise, about how many, or that noise hides it."""
+    if model.noise is None:
+        return some(max(counted, 0), "row", "rows")
+    error = float(model.noise.counts[node]) * n_counts**0.5
+    if counted <= _SURE * error:
+        return "few rows or none, as far as the noise tells"
+    return f"about {some(counted, 'row', 'rows')}"

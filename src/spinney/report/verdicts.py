@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -24,6 +24,7 @@ NOT_SCORED = (
     "rows, or find more rows of the rare class; until then nobody can tell whether joining helps."
 )
 NOTHING_TO_JOIN = "There was one party, so there was nothing to join: joining needs two or more."
+_SAME_SHARE = 0.05
 FEWEST = 10
 """Rows of each class, or rows, that an interval needs; with fewer no interval holds."""
 
@@ -45,9 +46,9 @@ class Joining(msgspec.Struct, frozen=True):
 
     score: str
     parties: dict[str, str]  # what the gain's interval says, by party
-    alone: float  # means over the parties
+    alone: float  # means over the parties whose gain has an interval, or over all if none has
     together: float
-    gain: Interval | None  # of the mean gain over parties that have an interval
+    gain: Interval | None  # of the mean gain over the same parties
 
     @property
     def overall(self) -> str:
@@ -73,8 +74,10 @@ class Joining(msgspec.Struct, frozen=True):
         words += f" ({', '.join(rest)})" if rest else ""
         assert self.gain is not None
         low, high = (number(end) for end in self.gain)
+        n_told = n - found[UNKNOWN]
+        of = f" at the {some(n_told, 'party', 'parties')} with enough rows" if n_told < n else ""
         return (
-            f"{words}. Overall: {_OVERALL[self.overall]}, {means} (mean gain within {low} to "
+            f"{words}. Overall: {_OVERALL[self.overall]}, {means}{of} (mean gain within {low} to "
             f"{high}, 95 %)."
         )
 
@@ -94,21 +97,89 @@ def _joining(found: Sequence[PartyQuality], score: str) -> Joining | None:
     if not compared:
         return None
     gain_of = {q.party: q.intervals.get(f"gain_{score}") for q in compared}
-    known = [gain for gain in gain_of.values() if gain is not None]
+    told = [q for q in compared if gain_of[q.party] is not None] or compared
+    alone = sum(q.scores[f"local_{score}"] for q in told) / len(told)
+    together = sum(q.scores[score] for q in told) / len(told)
     return Joining(
         score,
         {party: judge(gain) for party, gain in gain_of.items()},
-        sum(q.scores[f"local_{score}"] for q in compared) / len(compared),
-        sum(q.scores[score] for q in compared) / len(compared),
-        _mean_gain(known) if known else None,
+        alone,
+        together,
+        _mean_gain(told, score),
     )
 
 
-def _mean_gain(gains: Sequence[Interval]) -> Interval:
-    """Return the interval of a mean: the parties' rows are different, so variances add up."""
-    middle = sum((low + high) / 2 for low, high in gains) / len(gains)
-    half = math.sqrt(sum(((high - low) / 2) ** 2 for low, high in gains)) / len(gains)
-    return middle - half, middle + half
+def _mean_gain(found: Sequence[PartyQuality], score: str) -> Interval | None:
+    """Return the interval of the parties' mean gain; None if they have none.
+
+    The parties' rows are different, so squared distances from their gains to the ends add up, on
+    each side of its own (Zou and Donner 2008): the interval holds the gain that it is about.
+    """
+    sign = -1.0 if score in LESS_IS_BETTER else 1.0
+    gains, below, above = [], 0.0, 0.0
+    for q in found:
+        interval = q.intervals.get(f"gain_{score}")
+        if interval is None:
+            return None
+        gain = sign * (q.scores[score] - q.scores[f"local_{score}"])
+        gain = min(max(gain, interval[0]), interval[1])
+        gains.append(gain)
+        below, above = below + (gain - interval[0]) ** 2, above + (interval[1] - gain) ** 2
+    n, middle = len(gains), sum(gains) / len(gains)
+    return middle - math.sqrt(below) / n, middle + math.sqrt(above) / n
+
+
+def below_majority(found: Sequence[PartyQuality]) -> list[str]:
+    """Name each party at which the model is wrong more often than its most common class; why."""
+    return [_told_below(one) for one in found if _is_below(one.scores)]
+
+
+def _is_below(scores: Mapping[str, float]) -> bool:
+    return "majority" in scores and scores.get("accuracy", 1.0) < scores["majority"]
+
+
+def _told_below(one: PartyQuality) -> str:
+    own, joint = one.scores["majority"], one.scores["joint_majority"]
+    fitted = one.scores.get("home_accuracy")
+    words = (
+        f"At {one.party!r} the joint model is right in {one.scores['accuracy']:.3f} of "
+        f"{one.n_rows} rows; always to say its most common class would be right in {own:.3f}."
+    )
+    if abs(own - joint) < _SAME_SHARE:
+        return (
+            f"{words} That class is as common at the other parties, so its share is not why: the "
+            "model has found too little, in too few rows or with too much noise."
+        )
+    words += (
+        f" That class is {joint:.3f} of all parties' rows: a joint model knows that share, and not "
+        "the party's own."
+    )
+    if fitted is None:
+        return f"{words} The party can fit it at home, and tell nobody: spinney party fit."
+    return (
+        f"{words} Fitted at home it is right in {fitted:.3f} (spinney party fit; in Python, "
+        "for_party)."
+    )
+
+
+def beside_joint(found: Sequence[PartyQuality]) -> str:
+    """Say how trees that parties keep compare with joint models, and what is recommended."""
+    for score in score_names(found)[:1]:
+        names = {score: "", f"joint_tree_{score}": "a tree", f"joint_forest_{score}": "a forest"}
+        judged = [q.scores for q in found if names.keys() <= q.scores.keys()]
+        if not judged:
+            return ""
+        means = {name: sum(scores[name] for scores in judged) / len(judged) for name in names}
+        own, tree, forest = means.values()
+        sign = -1 if score in LESS_IS_BETTER else 1
+        better = [names[name] for name, mean in means.items() if sign * mean > sign * own]
+        advice = f"grow {' or '.join(better)} so" if better else "neither is better here"
+        return (
+            "Grown jointly, from summed counts of all parties, a tree of the same depth has "
+            f"{word_of(score)} {number(tree)} on average and a forest {number(forest)}, against "
+            f"{number(own)} of the trees evolved together. Where such counts may leave, {advice}."
+        )
+    return ""
 
 
 def verdict(report: ReportFacts) -> str:

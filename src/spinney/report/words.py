@@ -1,6 +1,18 @@
-"""Plurals, capitals, and values as JSON."""
+"""Plurals, capitals, dates, and values as JSON."""
+
+from datetime import UTC, datetime, timedelta
 
 import msgspec
+
+_FIRST_DAY = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def date_of(days: float) -> str:
+    """Return the date that many days after 1970-01-01; a number that is no date as it is."""
+    try:
+        return (_FIRST_DAY + timedelta(days=days)).date().isoformat()
+    except (OverflowError, ValueError):
+        return f"{days:g}"
 
 
 def some(n: int, one: str, many: str) -> str:

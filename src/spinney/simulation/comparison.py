@@ -27,7 +27,7 @@ from spinney.protocols.private_evaluation.settings import digest_of, evaluation_
 from spinney.protocols.private_evaluation.simulated import Evaluated, evaluate_models
 from spinney.protocols.release_terms import Hardening
 from spinney.protocols.spec import PartySite, Spec
-from spinney.protocols.training import Trained, Training
+from spinney.protocols.training import Trained, Training, majorities
 from spinney.protocols.verified.simulated import connect_parties
 from spinney.report.door import release
 from spinney.report.facts import Holder, PartyQuality
@@ -35,9 +35,17 @@ from spinney.report.hardening import with_shown_classes
 from spinney.report.report import Report
 from spinney.simulation.intervals import Interval, intervals
 from spinney.simulation.progress import Stages, Step
-from spinney.simulation.scores import LESS_IS_BETTER, predict_table, score_names, scores_of
+from spinney.simulation.scores import (
+    LESS_IS_BETTER,
+    home_scores,
+    predict_table,
+    score_names,
+    scores_of,
+)
 from spinney.simulation.unfinished import reporting_early_end
 from spinney.simulation.watching import Heard, watch_parties
+from spinney.tables.columns import VectorColumns
+from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
 from spinney.tables.withheld import UndeclaredRows
 from spinney.transport.channel import Answering, Channel
@@ -45,7 +53,10 @@ from spinney.trees.threads import thread_count
 from spinney.typing import Floats
 
 Scores = dict[str, float]
+JOINT = ("joint_tree", "joint_forest")
+MODELS = ("local", "federated", "pooled", *JOINT)
 _TINY_ROWS = 256
+_TINY_COLUMNS = 24
 _OF_OWN_TREE = ("nodes", "home_nodes", "edit_distance", "kept_home")
 
 
@@ -59,6 +70,13 @@ class PartyComparison(msgspec.Struct, frozen=True):
     federated: Scores
     pooled: Scores | None
     intervals: dict[str, Interval] = {}  # 95 %, by score
+    home: Scores = {}  # of the joint forest, fitted at home to other held-out rows
+    joint: dict[str, Scores] = {}  # of models from summed counts, beside trees that are personal
+
+    def scores_of(self, model: str) -> Scores | None:
+        """Return a model's scores; None if it was not scored."""
+        found: Scores | None = getattr(self, model, None) or self.joint.get(model)
+        return found
 
 
 @dataclass(frozen=True)
@@ -110,12 +128,12 @@ class Comparison:
         return score_names(str(self.training.settings["task"]))
 
     def mean(self, model: str, score: str) -> float | None:
-        """Return a score of "local", "federated" or "pooled", averaged over parties.
+        """Return a model's score, averaged over parties: one of `MODELS`.
 
         Each party has the same weight. Parties at which a forest lacks the score are left out, so
         that the means of two forests are over the same rows.
         """
-        found = [getattr(party, model) for party in self._judged_by_all(score)]
+        found = [party.scores_of(model) for party in self._judged_by_all(score)]
         known = [scores[score] for scores in found if scores is not None and score in scores]
         return float(np.mean(known)) if known else None
 
@@ -202,14 +220,21 @@ def compare(parties: Parties, settings: Any, running: Running, stages: Stages) -
     pooled = None
     if parties.pooled is not None:
         step = stages.begin("pooled forest", n_trees, alone.protocol.step)
-        pooled = _train({"all": parties.pooled}, without_noise, alone, step)
+        pooled = train_over({"all": parties.pooled}, without_noise, alone, step)
     local = {}
     for name in local_names:
         step = stages.begin(f"forest of {name!r} alone", n_trees, alone.protocol.step)
         local[name] = _train_alone(parties.rows[name].training, without_noise, alone, step)
     trained = {"federated": joint, "pooled": pooled}
+    common = _common(parties)
     compared = tuple(
-        _judged(name, rows, {"local": local.get(name), **trained}, thread_count(running.n_jobs))
+        _judged(
+            name,
+            rows,
+            {"local": local.get(name), **trained},
+            thread_count(running.n_jobs),
+            common.get(name, {}),
+        )
         for name, rows in parties.rows.items()
     )
     same = None
@@ -266,12 +291,13 @@ def _explained(
     return replace(joint, rounds=(*joint.rounds, *asked)), explained
 
 
-def _train(
+def train_over(
     tables: Mapping[str, MemoryTable],
     settings: Any,
     running: Running,
     step: Step,
 ) -> Training:
+    """Train one model over the parties that hold the tables."""
     channel, _ = connect(tables, settings, running, _ledgers(tables, settings))
     trained = running.protocol.train(channel, settings, n_jobs=running.n_jobs, progress=step)
     return _with_model(trained)
@@ -318,11 +344,28 @@ def _train_alone(
     target = table.target if table.rows is None else table.target[table.rows]
     if settings.task == "classification" and np.unique(target).size < 2:
         return None
-    return _train({"all": table}, settings, running, step)
+    return train_over({"all": table}, settings, running, step)
+
+
+def _common(parties: Parties) -> dict[str, Scores]:
+    """Return how common each party's most common class is among held-out rows: its, and all."""
+    tables = {name: rows.held_out for name, rows in parties.rows.items()}
+    labels = [len(table.schema.label.classes or ()) for table in tables.values()]
+    if not min(labels):
+        return {}
+    counts = {
+        name: np.bincount(table.target[table.rows].astype(np.int64), minlength=labels[0])
+        for name, table in tables.items()
+    }
+    return majorities(counts)
 
 
 def _judged(
-    name: str, rows: PartyRows, trained: Mapping[str, Training | None], n_threads: int
+    name: str,
+    rows: PartyRows,
+    trained: Mapping[str, Training | None],
+    n_threads: int,
+    common: Scores,
 ) -> PartyComparison:
     truth, predicted = np.zeros(0), {}
     for model, training in trained.items():
@@ -331,7 +374,11 @@ def _judged(
                 training.model, rows.held_out, n_threads=n_threads
             )
     is_class = rows.held_out.schema.label.kind == "class"
-    return compare_scores(name, rows.training.n_rows, truth, predicted, is_class=is_class)
+    found = compare_scores(name, rows.training.n_rows, truth, predicted, is_class=is_class)
+    if "accuracy" not in found.federated or "local" not in predicted:
+        return found
+    home = home_scores(truth, predicted["federated"])
+    return msgspec.structs.replace(found, federated={**found.federated, **common}, home=home)
 
 
 def compare_scores(
@@ -354,12 +401,18 @@ def compare_scores(
         scores["federated"],
         scores.get("pooled"),
         intervals(truth, predicted, is_class=is_class, seed=0),
+        joint={model: scores[model] for model in JOINT if model in scores},
     )
 
 
 def _in_one(party: PartyComparison) -> Scores:
     """Return all scores of a party under different names; the joint forest's have no prefix."""
-    others = {"local": party.local, "pooled": party.pooled or {}}
+    others: dict[str, Scores] = {
+        "local": party.local,
+        "home": party.home,
+        "pooled": party.pooled or {},
+        **party.joint,
+    }
     named = {
         f"{model}_{score}": value
         for model, scores in others.items()
@@ -368,16 +421,29 @@ def _in_one(party: PartyComparison) -> Scores:
     return {**party.federated, **named}
 
 
+def _tiny(table: MemoryTable) -> MemoryTable:
+    """Return a few rows of a table, and of thousands of columns a few of each kind."""
+    found = table.select(np.linspace(0, table.n_rows - 1, _TINY_ROWS).astype(np.intp))
+    kinds = np.array([column.kind for column in table.schema.columns])
+    places = [np.flatnonzero(kinds == kind)[:_TINY_COLUMNS] for kind in dict.fromkeys(kinds)]
+    keep = np.sort(np.concatenate(places)).tolist()
+    if len(keep) == kinds.size or not isinstance(table.columns, VectorColumns):
+        return found
+    return replace(
+        found,
+        schema=Schema(tuple(table.schema.columns[i] for i in keep), table.schema.label),
+        columns=VectorColumns(tuple(table.columns.vectors[i] for i in keep)),
+        keys=found.all_keys,
+    )
+
+
 def _warm_up(tables: Mapping[str, MemoryTable], settings: Any, running: Running) -> None:
     """Train a tiny forest, so that kernels are compiled before anything is timed."""
-    few = {
-        name: table.select(np.linspace(0, table.n_rows - 1, _TINY_ROWS).astype(np.intp))
-        for name, table in tables.items()
-    }
+    few = {name: _tiny(table) for name, table in tables.items()}
     log = logging.getLogger("spinney.party")
     log.disabled = True  # some rows are trained on several times here
     try:
-        _train(few, running.protocol.small(settings), running, lambda *_: None)
+        train_over(few, running.protocol.small(settings), running, lambda *_: None)
     except SpinneyError:
         return  # the real training will report what is wrong
     finally:

@@ -113,7 +113,12 @@ def _class_scores(truth: NDArray[Any], shares: Floats) -> dict[str, Weighted]:
         known = [area for one in areas if (area := one.of(weights)) is not None]
         return float(np.mean(known)) if known else None
 
-    return {"f1": f1, "auc": auc}
+    is_right = shares.argmax(axis=1) == truth
+
+    def accuracy(weights: Floats) -> float:
+        return float(weights @ is_right / weights.sum())
+
+    return {"f1": f1, "auc": auc, "accuracy": accuracy}
 
 
 class _Area:

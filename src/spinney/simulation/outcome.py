@@ -7,9 +7,9 @@ import msgspec
 from spinney.report.file_names import MODEL, PAGE, REPORT
 from spinney.report.privacy import in_words
 from spinney.report.report import Report
-from spinney.report.verdicts import Joining
+from spinney.report.verdicts import Joining, below_majority, beside_joint
 from spinney.report.words import as_json
-from spinney.simulation.comparison import Comparison, PartyComparison, Scores
+from spinney.simulation.comparison import MODELS, Comparison, PartyComparison, Scores
 from spinney.version import __version__
 
 
@@ -21,7 +21,7 @@ class Outcome(msgspec.Struct, frozen=True):
     n_trees: int
     depth: int
     parties: tuple[PartyComparison, ...]
-    mean: dict[str, Scores]  # of "local", "federated" and "pooled", over parties with all of them
+    mean: dict[str, Scores]  # of `MODELS`, over parties with all of them
     helped: dict[str, tuple[int, int]]  # by score: at how many parties, of how many compared
     identical_to_pooled: bool | None  # None: not compared
     expects_identical: bool
@@ -40,6 +40,8 @@ class Outcome(msgspec.Struct, frozen=True):
     measured: str = ""  # the quality that was measured with noise, in short
     joining: tuple[Joining, ...] = ()  # what it brought, by each score
     scored: str = ""  # of two classes, the one whose F1 is told
+    below: tuple[str, ...] = ()  # parties at which the model is below their majority share
+    beside: str = ""  # how personal trees compare with joint models
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -58,7 +60,7 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         model: {
             score: mean for score in names if (mean := comparison.mean(model, score)) is not None
         }
-        for model in ("local", "federated", "pooled")
+        for model in MODELS
     }
     is_personal = bool(comparison.training.model.owners)
     return Outcome(
@@ -85,4 +87,6 @@ def outcome_of(name: str, comparison: Comparison, report: Report, folder: Path) 
         measured="" if report.evaluation is None else report.evaluation.in_short(),
         joining=report.joining,
         scored="" if report.subject is None else report.subject.scored,
+        below=tuple(below_majority(report.quality)),
+        beside=beside_joint(report.quality),
     )

@@ -148,15 +148,17 @@ def write_outcome(
         release=release,
         weaker=weaker,
         simulated=True,
-        subject=_subject(name, comparison, release),
+        subject=_subject(name, comparison, release, () if job is None else job.schema.date_columns),
     )
     write_run(folder, comparison.model, report)
     return outcome_of(name, comparison, report, folder)
 
 
-def _subject(name: str, comparison: Comparison, release: Hardening) -> Subject:
+def _subject(
+    name: str, comparison: Comparison, release: Hardening, dates: tuple[str, ...]
+) -> Subject:
     """Return what a simulated run was about; parties of a vertical job hold the same rows."""
     shown, _ = withhold(comparison.model, release.smallest_leaf)
     sizes = [party.n_training + party.n_held_out for party in comparison.parties]
     n_rows = max(sizes) if comparison.shares_rows else sum(sizes)
-    return Subject.of(name, shown.schema, n_rows)
+    return Subject.of(name, shown.schema, n_rows, dates=dates)

@@ -2,7 +2,9 @@
 
 With two classes, F1 is that of the second class; otherwise it is the mean over the classes of the
 rows. AUC is the area under the ROC curve (ROC AUC), over the same classes, one against the rest.
-An undefined score (no row of the second class, one class only, no rows) is left out. This depends
+Accuracy is the share of rows whose class is found.
+An undefined score (no row of the second class, one class only, no rows) is left out, and accuracy
+where all others are. This depends
 only on the rows, so all forests have the same scores.
 """
 
@@ -12,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score, r2_score, roc_auc_score
 
+from spinney.protocols.home import shares_elsewhere
 from spinney.protocols.model import ForestModel
 from spinney.tables.table import Table
 from spinney.typing import Floats
@@ -71,4 +74,18 @@ def _class_scores(truth: NDArray[Any], shares: Floats) -> dict[str, float]:
     ]
     if areas:
         scores["auc"] = float(np.mean(areas))
-    return scores
+    return {**scores, "accuracy": float(np.mean(guess == truth))} if scores else {}
+
+
+def home_scores(truth: NDArray[Any], joint: Floats) -> dict[str, float]:
+    """Return the scores of a joint model that a party fits at home, each row by a fit to others.
+
+    Of two classes, F1 is that of decisions for F1. AUC is left out: a fit ranks rows as before.
+    """
+    if not truth.size:
+        return {}
+    fitted = _class_scores(truth, shares_elsewhere(joint, truth))
+    if joint.shape[1] == 2 and "f1" in fitted:
+        fitted["f1"] = _class_scores(truth, shares_elsewhere(joint, truth, "f1"))["f1"]
+    fitted.pop("auc", None)
+    return fitted

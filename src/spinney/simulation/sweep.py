@@ -8,18 +8,27 @@ other wards, or other years. Nothing is written: a sweep is a table to read.
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from spinney.errors import SettingError, SpinneyWarning
 from spinney.jobs.file import JobFile, SimulationConfig, load_job
-from spinney.report.verdicts import HELPED, Joining, joinings, number, word_of
+from spinney.report.verdicts import HELPED, HURT, Joining, joinings, number, word_of
 from spinney.report.words import as_json
 from spinney.simulation.progress import Stages
 from spinney.simulation.run import compare_job
 
 Over = Literal["skew", "size", "by"]
+_UP_TO: Final = {
+    "skew": "a skew of {}",
+    "size": "a largest party with {} times the smallest's rows",
+}
+_WHERE: Final = {
+    "skew": "at a skew of {}",
+    "size": "where the largest party has {} times the smallest's rows",
+    "by": "parties that differ by {}",
+}
 
 
 class SweepLine(msgspec.Struct, frozen=True):
@@ -33,10 +42,9 @@ class SweepLine(msgspec.Struct, frozen=True):
         """The deal in the table."""
         return self.deal if isinstance(self.deal, str) else f"{self.deal:g}"
 
-    @property
-    def helps(self) -> bool:
-        """Whether joining clearly helps overall, by the main score."""
-        return bool(self.joining) and self.joining[0].overall == HELPED
+    def overall(self, score: str) -> str:
+        """What joining did overall by a score; empty if no party could compare."""
+        return next((one.overall for one in self.joining if one.score == score), "")
 
 
 class Sweep(msgspec.Struct, frozen=True):
@@ -66,22 +74,30 @@ class Sweep(msgspec.Struct, frozen=True):
         return "\n".join([heading, "", *(line.rstrip() for line in told), "", self.in_words()])
 
     def in_words(self) -> str:
-        """Say where joining helps, and where it stops, by the main score."""
-        helped = [line.name for line in self.lines if line.helps]
-        if not helped:
-            return "In none of these deals does joining clearly help."
-        if self.over == "by":
-            others = [line.name for line in self.lines if not line.helps]
-            but = f", but not by {' or '.join(others)}" if others else ""
-            return f"Joining clearly helps parties that differ by {' or '.join(helped)}{but}."
-        up_to, after = helped[-1], [line.name for line in self.lines]
-        rest = after[after.index(up_to) + 1 :]
-        what = f"a skew of {up_to}"
-        if self.over == "size":
-            what = f"parties of which the largest has {up_to} times the rows of the smallest"
-        if not rest:
-            return f"Joining helps up to {what}, the most that was tried."
-        return f"Joining clearly helps up to {what}, and no longer at {rest[0]}."
+        """Say where joining helps and where it stops, a sentence for each score."""
+        scores = dict.fromkeys(one.score for line in self.lines for one in line.joining)
+        if not scores:
+            return "No party could compare in any of these deals."
+        return "\n".join(self._by_score(score) for score in scores)
+
+    def _by_score(self, score: str) -> str:
+        found = {line.name: line.overall(score) for line in self.lines}
+        helped = [name for name, what in found.items() if what == HELPED]
+        hurt = [name for name, what in found.items() if what == HURT]
+        but = f"; it clearly hurts {self._where(hurt)}" if hurt else ""
+        return f"By {word_of(score)}, joining clearly helps {self._helps(helped)}{but}."
+
+    def _helps(self, helped: list[str]) -> str:
+        names = [line.name for line in self.lines]
+        others = [name for name in names if name not in helped]
+        if not helped or not others:
+            return "in all of these deals" if helped else "in none of these deals"
+        if self.over != "by" and helped == names[: len(helped)]:
+            return f"up to {_UP_TO[self.over].format(helped[-1])}, and no longer at {others[0]}"
+        return f"{self._where(helped)}, but not {self._where(others)}"
+
+    def _where(self, names: list[str]) -> str:
+        return _WHERE[self.over].format(" or ".join(names))
 
 
 def sweep_deals(path: Path, over: Over, deals: Sequence[float | str], stages: Stages) -> Sweep:
@@ -94,7 +110,7 @@ def sweep_deals(path: Path, over: Over, deals: Sequence[float | str], stages: St
         )
     lines = []
     for place, deal in enumerate(deals):
-        stages.remark(f"{over.capitalize()} {deal}.")
+        stages.remark(f"{over.capitalize()} {SweepLine(deal, ()).name}.")
         with warnings.catch_warnings():
             if place:  # the first deal has told them
                 warnings.simplefilter("ignore", SpinneyWarning)

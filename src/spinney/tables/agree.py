@@ -51,8 +51,9 @@ def _differences(first: str, reference: Schema, party: str, schema: Schema) -> I
         yield from _unequal(
             first, party, f"column {column.name!r}", column, schema.column(column.name)
         )
+    expected = set(reference.names)
     for name in schema.names:
-        if name not in set(reference.names):
+        if name not in expected:
             yield (
                 f"Party {party!r} has a column {name!r}, which party {first!r} does not have. "
                 f"Drop it at {party!r}, or add it at {first!r}."

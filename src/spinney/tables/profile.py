@@ -4,14 +4,16 @@ DuckDB counts; nothing here decides what a column is used for. A CSV file's cell
 so that "1,430" or one "unknown" among numbers can be told.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, Literal, TypeVar
 
 import duckdb
 
 from spinney.errors import TableError
+from spinney.tables.describe import MAX_UNDECLARED
 from spinney.tables.files import (
     CsvStream,
     ParquetStream,
@@ -21,11 +23,18 @@ from spinney.tables.files import (
 )
 from spinney.tables.readers import Source
 
+T = TypeVar("T")
 CellType = Literal["text", "number", "boolean", "moment", "other"]
+CELL: Final = "\0"  # in SQL, where a column's name belongs
 _SHOWN: Final = 8
+_AT_ONCE: Final = 64
+_CELLS: Final = 4_000_000
 PLAIN: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 GROUPED: Final = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?\s*$"
 COMMA: Final = r"^\s*[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+),\d+\s*$"
+_SPELLINGS: Final = tuple(
+    f"regexp_matches({CELL}, {text_in_sql(one)})" for one in (PLAIN, GROUPED, COMMA)
+)
 MOMENT_FORMATS: Final = (
     "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ",
     "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d.%m.%Y %H:%M",
@@ -89,6 +98,31 @@ class OpenTable:
         found: list[tuple[Any, ...]] = self.connection.execute(query).fetchall()
         return found
 
+    @cached_property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        ((n_rows,),) = self.ask("SELECT count(*) FROM cells")
+        return int(n_rows)
+
+    def aggregates(self, columns: Sequence[str], wanted: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return the values of the same aggregates of each column; `CELL` stands for its name."""
+        found = []
+        for part in self.in_parts(columns, len(wanted)):
+            each = [one.replace(CELL, name_in_sql(name)) for name in part for one in wanted]
+            (row,) = self.ask(f"SELECT {', '.join(each)} FROM cells")  # noqa: S608  names are quoted
+            found += [row[i : i + len(wanted)] for i in range(0, len(row), len(wanted))]
+        return found
+
+    def in_parts(self, columns: Sequence[T], n_asked: int = 1) -> Iterator[Sequence[T]]:
+        """Yield columns that one query should read: many of a short table, few of a long one.
+
+        To plan a query over thousands of columns takes longer than to run it, however few it reads;
+        to plan hundreds of expressions takes longer still.
+        """
+        size = max(1, min(_AT_ONCE // n_asked, _CELLS // max(self.n_rows, 1)))
+        for first in range(0, len(columns), size):
+            yield columns[first : first + size]
+
 
 @contextmanager
 def opened_as_text(source: Source, na: tuple[str, ...] = ()) -> Iterator[OpenTable]:
@@ -97,8 +131,7 @@ def opened_as_text(source: Source, na: tuple[str, ...] = ()) -> Iterator[OpenTab
         try:
             _load(connection, source)
             types = _types(connection)
-            texts = [name for name, type_ in types.items() if type_ == "VARCHAR"]
-            changed = frozenset(name for name in texts if na and _without(connection, name, na))
+            changed = _without(OpenTable(connection, types), na) if na else frozenset()
             yield OpenTable(connection, types, changed)
         except (duckdb.Error, OSError) as failure:
             raise TableError(
@@ -128,29 +161,32 @@ def _load(connection: Any, source: Source) -> None:
     connection.execute("CREATE TEMP TABLE cells AS FROM arrow_cells")
 
 
-def _without(connection: Any, name: str, na: tuple[str, ...]) -> bool:
-    """Take texts that mean missing out of a column; return whether there were any."""
-    condition = f"trim({name_in_sql(name)}) IN ({', '.join(map(text_in_sql, na))})"
-    ((n,),) = connection.execute(f"SELECT count(*) FROM cells WHERE {condition}").fetchall()  # noqa: S608
-    if n:
-        connection.execute(f"UPDATE cells SET {name_in_sql(name)} = NULL WHERE {condition}")  # noqa: S608
-    return bool(n)
+def _without(table: OpenTable, na: tuple[str, ...]) -> frozenset[str]:
+    """Take texts that mean missing out of the columns; return those that had any."""
+    texts = [name for name, type_ in table.types.items() if type_ == "VARCHAR"]
+    is_na = f"trim({CELL}) IN ({', '.join(map(text_in_sql, na))})"
+    counts = table.aggregates(texts, [f"count(*) FILTER ({is_na})"])
+    found = frozenset(name for name, (n,) in zip(texts, counts, strict=True) if n)
+    for name in found:
+        column = name_in_sql(name)
+        where = is_na.replace(CELL, column)
+        table.connection.execute(f"UPDATE cells SET {column} = NULL WHERE {where}")  # noqa: S608
+    return found
 
 
 def _types(connection: Any) -> dict[str, str]:
     return {str(row[0]): str(row[1]) for row in connection.execute("DESCRIBE cells").fetchall()}
 
 
-def profile_of(table: OpenTable, *, at_most: int = 1000) -> Profile:
-    """Count the cells of every column; `values` holds at most so many values."""
-    ((n_rows,),) = table.ask("SELECT count(*) FROM cells")
-    if not n_rows:
+def profile_of(table: OpenTable) -> Profile:
+    """Count the cells of every column; `values` holds as many as categories may be."""
+    if not table.n_rows:
         raise TableError("The table has no rows. Check the file, or the query's conditions.")
-    columns = tuple(
-        _profiled(table, name, _type_of(type_), n_rows, at_most)
-        for name, type_ in table.types.items()
-    )
-    return Profile(n_rows, columns)
+    found = _counted(table)
+    _add_values(table, found)
+    _add_ends(table, found)
+    _add_spellings(table, found)
+    return Profile(table.n_rows, tuple(found.values()))
 
 
 def _type_of(type_: str) -> CellType:
@@ -166,78 +202,91 @@ def _type_of(type_: str) -> CellType:
     return "text" if type_.startswith(("VARCHAR", "ENUM", "UUID")) else "other"
 
 
-def _profiled(
-    table: OpenTable, name: str, type_: CellType, n_rows: int, at_most: int
-) -> ColumnProfile:
+def _counted(table: OpenTable) -> dict[str, ColumnProfile]:
+    """Return the columns with how many cells are known, and how many values differ."""
+    types = {name: _type_of(type_) for name, type_ in table.types.items()}
+    counts = table.aggregates(list(types), [f"count({CELL})"])
+    compared = [name for name, type_ in types.items() if type_ not in ("moment", "other")]
+    differ = dict(
+        zip(compared, table.aggregates(compared, [f"count(DISTINCT {CELL})"]), strict=True)
+    )
+    return {
+        name: ColumnProfile(name, type_, table.n_rows, int(n), int(differ.get(name, (0,))[0]))
+        for (name, type_), (n,) in zip(types.items(), counts, strict=True)
+    }
+
+
+def _add_values(table: OpenTable, found: dict[str, ColumnProfile]) -> None:
+    few = [name for name, one in found.items() if 0 < one.n_distinct <= MAX_UNDECLARED]
+    for name, (counts,) in zip(few, table.aggregates(few, [f"histogram({CELL})"]), strict=True):
+        found[name] = replace(found[name], values=_most_first(counts))
+
+
+def _most_first(counts: Mapping[Any, int]) -> tuple[tuple[Any, int], ...]:
+    return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _add_ends(table: OpenTable, found: dict[str, ColumnProfile]) -> None:
+    numbers = [name for name, one in found.items() if one.type == "number"]
+    wanted = [f"min({CELL})", f"max({CELL})", f"count(*) FILTER ({CELL} = floor({CELL}))"]
+    asked = zip(numbers, table.aggregates(numbers, wanted), strict=True)
+    for name, (low, high, n_whole) in asked:
+        found[name] = replace(
+            found[name],
+            n_plain=found[name].n_known,
+            n_whole=int(n_whole),
+            low=None if low is None else float(low),
+            high=None if high is None else float(high),
+        )
+
+
+def _add_spellings(table: OpenTable, found: dict[str, ColumnProfile]) -> None:
+    """Tell how texts spell numbers and dates."""
+    texts = [name for name, one in found.items() if one.type == "text"]
+    plain, grouped, comma = _SPELLINGS
+    number = f"TRY_CAST({CELL} AS DOUBLE)"
+    wanted = [
+        f"count(*) FILTER ({plain})",
+        f"count(*) FILTER ({grouped} AND NOT {plain})",
+        f"count(*) FILTER ({comma} AND NOT {grouped})",
+        f"count(*) FILTER ({plain} AND {number} = floor({number}))",
+        f"min({number})",
+        f"max({number})",
+        f"count(DISTINCT {CELL}) FILTER (NOT ({' OR '.join(_SPELLINGS)}))",
+    ]
+    asked = zip(texts, table.aggregates(texts, wanted), strict=True)
+    for name, (n_plain, n_grouped, n_comma, n_whole, low, high, n_odd_texts) in asked:
+        one = replace(
+            found[name],
+            n_plain=int(n_plain),
+            n_grouped=int(n_grouped),
+            n_comma=int(n_comma),
+            n_whole=int(n_whole),
+            low=low,
+            high=high,
+            n_odd_texts=int(n_odd_texts),
+        )
+        if one.n_numbers and n_odd_texts:
+            one = replace(one, odd=_odd(table, name))
+        if one.n_numbers < one.n_known:
+            one = replace(one, formats=_formats(table, name))
+        found[name] = one
+
+
+def _odd(table: OpenTable, name: str) -> tuple[tuple[str, int], ...]:
+    """Return the most frequent texts that spell no number."""
     column = name_in_sql(name)
-    if type_ in ("moment", "other"):
-        ((n_known,),) = table.ask(f"SELECT count({column}) FROM cells")  # noqa: S608
-        return ColumnProfile(name, type_, n_rows, n_known, 0)
-    ((n_known, n_distinct),) = table.ask(
-        f"SELECT count({column}), count(DISTINCT {column}) FROM cells"  # noqa: S608
+    is_number = " OR ".join(_SPELLINGS).replace(CELL, column)
+    found = table.ask(
+        f"SELECT {column}, count(*) AS n FROM cells WHERE {column} IS NOT NULL AND NOT "  # noqa: S608
+        f"({is_number}) GROUP BY 1 ORDER BY n DESC, 1 LIMIT {_SHOWN}"
     )
-    values: tuple[tuple[Any, int], ...] = ()
-    if n_distinct <= at_most:
-        found = table.ask(
-            f"SELECT {column}, count(*) AS n FROM cells WHERE {column} IS NOT NULL "  # noqa: S608
-            "GROUP BY 1 ORDER BY n DESC, 1"
-        )
-        values = tuple((value, int(n)) for value, n in found)
-    head = name, type_, n_rows, int(n_known), int(n_distinct)
-    if type_ == "boolean":
-        return ColumnProfile(*head, values=values)
-    as_number = column if type_ == "number" else f"TRY_CAST({column} AS DOUBLE)"
-    if type_ == "number":
-        ((low, high, whole),) = table.ask(
-            f"SELECT min({as_number}), max({as_number}), "  # noqa: S608
-            f"count(*) FILTER ({as_number} = floor({as_number})) FROM cells"
-        )
-        ends = (None if low is None else float(low), None if high is None else float(high))
-        return ColumnProfile(
-            *head, n_plain=int(n_known), n_whole=int(whole), low=ends[0], high=ends[1],
-            values=values,
-        )  # fmt: skip
-    return _profiled_text(table, head, values)
+    return tuple((str(text), int(n)) for text, n in found)
 
 
-def _profiled_text(
-    table: OpenTable, head: tuple[str, CellType, int, int, int], values: tuple[tuple[Any, int], ...]
-) -> ColumnProfile:
-    column = name_in_sql(head[0])
-    matches = [f"regexp_matches({column}, {text_in_sql(one)})" for one in (PLAIN, GROUPED, COMMA)]
-    plain, grouped, comma = matches
-    number = f"TRY_CAST({column} AS DOUBLE)"
-    ((n_plain, n_grouped, n_comma, n_whole, low, high, n_odd_texts),) = table.ask(
-        f"SELECT count(*) FILTER ({plain}), count(*) FILTER ({grouped} AND NOT {plain}), "  # noqa: S608
-        f"count(*) FILTER ({comma} AND NOT {grouped}), "
-        f"count(*) FILTER ({plain} AND {number} = floor({number})), min({number}), "
-        f"max({number}), "
-        f"count(DISTINCT {column}) FILTER (NOT ({' OR '.join(matches)})) FROM cells"
-    )
-    odd: list[tuple[Any, ...]] = []
-    if n_plain + n_grouped + n_comma and n_odd_texts:
-        odd = table.ask(
-            f"SELECT {column}, count(*) AS n FROM cells WHERE {column} IS NOT NULL AND NOT "  # noqa: S608
-            f"({' OR '.join(matches)}) GROUP BY 1 ORDER BY n DESC, 1 LIMIT {_SHOWN}"
-        )
-    formats: tuple[tuple[str, int], ...] = ()
-    if n_plain + n_grouped + n_comma < head[3]:
-        read = ", ".join(
-            f"count(try_strptime({column}, {text_in_sql(one)}))" for one in MOMENT_FORMATS
-        )
-        (counts,) = table.ask(f"SELECT {read} FROM cells")  # noqa: S608
-        pairs = zip(MOMENT_FORMATS, map(int, counts), strict=True)
-        formats = tuple(pair for pair in pairs if pair[1])
-    return ColumnProfile(
-        *head,
-        n_plain=int(n_plain),
-        n_grouped=int(n_grouped),
-        n_comma=int(n_comma),
-        n_whole=int(n_whole),
-        low=low,
-        high=high,
-        formats=formats,
-        odd=tuple((str(text), int(n)) for text, n in odd),
-        n_odd_texts=int(n_odd_texts),
-        values=values,
-    )
+def _formats(table: OpenTable, name: str) -> tuple[tuple[str, int], ...]:
+    """Return how many cells each way of writing dates reads."""
+    read = [f"count(try_strptime({CELL}, {text_in_sql(one)}))" for one in MOMENT_FORMATS]
+    (counts,) = table.aggregates([name], read)
+    pairs = zip(MOMENT_FORMATS, map(int, counts), strict=True)
+    return tuple(pair for pair in pairs if pair[1])

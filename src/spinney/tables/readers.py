@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final, Literal, get_args
@@ -15,6 +15,7 @@ from spinney.errors import SchemaError, SettingError, SpinneyError, TableError
 from spinney.tables.cells import cells_of
 from spinney.tables.databases import stream_of_url
 from spinney.tables.describe import Findings, findings_of, findings_of_label
+from spinney.tables.digits import columns_that_differ, lost_digits
 from spinney.tables.files import CsvStream, ParquetStream
 from spinney.tables.opening import Frame
 from spinney.tables.outside import Outside
@@ -118,6 +119,16 @@ def read_table(source: Source, schema: Schema, *, outside: Outside = "refuse") -
     require_columns(names, schema.names, schema.label.name, source.row_id, source.row_weight)
     with _one_wording(hides_faults):
         return SourceTable.checked(schema, stream, source.row_id, outside, source.row_weight)
+
+
+def lost_digits_of(source: Source, table: SourceTable) -> tuple[str, ...]:
+    """Return what to tell the owner of columns that only seem to hold one number."""
+    if not table.alike or table.outside != "refuse":
+        return ()
+    lost: tuple[str, ...] = ()
+    with suppress(SpinneyError):  # without its schema a table may not be readable
+        lost = columns_that_differ(table.alike, source.stream().frames(table.alike, BATCH_ROWS))
+    return (lost_digits([repr(name) for name in lost]),) if lost else ()
 
 
 @contextmanager

@@ -162,10 +162,16 @@ class Schema:
 
     def column(self, name: str) -> Column:
         """Return the column called `name`."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise SchemaError(f"The schema has no column {name!r}. It has: {join_words(self.names)}.")
+        place = self._places.get(name)
+        if place is None:
+            raise SchemaError(
+                f"The schema has no column {name!r}. It has: {join_words(self.names)}."
+            )
+        return self.columns[place]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in reversed(list(enumerate(self.names)))}
 
     def digest(self) -> str:
         """Return the SHA-256 of the schema as canonical JSON; equal schemas have equal digests."""

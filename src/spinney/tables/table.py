@@ -13,7 +13,7 @@ give it two keys. If no two parties share a row id, all keys equal those of the 
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,6 +26,7 @@ from spinney.errors import SettingError, TableError
 from spinney.seeds import mix, row_hashes, row_keys
 from spinney.tables.cells import Cells, cells_of
 from spinney.tables.columns import Columns, MatrixColumns, Rows, VectorColumns
+from spinney.tables.digits import OneNumber
 from spinney.tables.frames import columns_of_frame, encode_target
 from spinney.tables.opening import Frame
 from spinney.tables.outside import (
@@ -243,6 +244,7 @@ class SourceTable:
     fingerprint: int
     changes: Changes = field(default_factory=Counter)
     row_weight: str | None = None  # the column that says how much each row counts
+    alike: tuple[str, ...] = ()  # number columns that hold one number, at the precision of trees
 
     @classmethod
     def checked(
@@ -256,11 +258,13 @@ class SourceTable:
         """Read all rows once, checking every cell, and return the table."""
         changes: Changes = Counter()
         reading = _Reading(schema, stream, row_id, outside, row_weight)
-        words, fingerprint = _words_of(reading, changes)
+        one_number = OneNumber(schema)
+        words, fingerprint = _words_of(reading, changes, one_number.see)
         keys = row_keys(words)
         if not keys.size and outside == "refuse":
             raise TableError("The table has no rows. Check the file, or the query's conditions.")
-        return cls(schema, stream, row_id, outside, keys, fingerprint, changes, row_weight)
+        facts = (keys, fingerprint, changes, row_weight, one_number.columns)
+        return cls(schema, stream, row_id, outside, *facts)
 
     @property
     def n_rows(self) -> int:
@@ -316,12 +320,15 @@ def read_words(
     return _words_of(_Reading(schema, stream, row_id, outside), counted)
 
 
-def _words_of(reading: "_Reading", changes: Changes) -> tuple[Keys, int]:
+def _words_of(
+    reading: "_Reading", changes: Changes, see: Callable[[Values], None] = lambda _: None
+) -> tuple[Keys, int]:
     words = [np.empty(0, dtype=np.uint64)]
     start = fingerprint = 0
     for part in reading.parts(BATCH_ROWS, changes):
         fingerprint = part.added_to(fingerprint, start)
         words.append(part.words)
+        see(part.values)
         start += len(part.hashes)
     return np.concatenate(words), fingerprint
 

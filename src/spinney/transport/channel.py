@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from itertools import pairwise
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from spinney.errors import ProtocolError
 from spinney.transport.carried import Carried
 from spinney.transport.codec import UNPACKED_LIMIT, encode
+from spinney.transport.messages import Beside
 from spinney.typing import Packs
 
 Reply = TypeVar("Reply")
@@ -42,6 +43,7 @@ class Ask(Generic[Reply]):
     refused_under_masks: ClassVar[bool] = False  # whether a reply would show what masks hide
     ring_is_fresh: ClassVar[bool] = False  # whether the result of `to_ring` may be changed in place
     is_relayed: ClassVar[bool] = False  # whether all parties see each party's reply
+    is_told_back: ClassVar[bool] = False  # whether all parties are told the masked sum as it is
 
     @classmethod
     def called(cls) -> str:
@@ -103,6 +105,20 @@ class Ask(Generic[Reply]):
         """Return whether a sum is what is read from its integers in the form for masks."""
         again = self.from_ring(tuple(word.view(f"i{word.itemsize}") for word in ring))
         return all(map(np.array_equal, again.vectors(), total.vectors()))
+
+
+_TOLD_BACK: Final[Beside[Vector | None]] = Beside()
+
+
+def keep_told_back(reply: Reply, numbers: Vector) -> Reply:
+    """Keep beside a reply those of its numbers whose sum over all parties is told them as it is."""
+    _TOLD_BACK.get(reply, lambda: numbers)
+    return reply
+
+
+def told_back(reply: object) -> Vector | None:
+    """Return the numbers of a reply whose sum over all parties is told them as it is, if any."""
+    return _TOLD_BACK.get(reply, lambda: None)
 
 
 class Summable(Protocol):

@@ -16,7 +16,7 @@ from spinney.errors import SettingError
 from spinney.typing import Integers
 
 Range = tuple[int, int]
-LITTLE_WORK = 4096  # rows, or what costs about as much: threads would take longer than they save
+LITTLE_WORK = 1 << 16  # rows, or what costs as much: another thread takes as long to begin
 _OWN = local()  # whether this thread is in a task
 _IN_TURN: list[None] = []  # not empty: tasks of all threads are done in the order they come
 TASKS_PER_THREAD = 4  # more than one, because work is estimated and the slowest task decides

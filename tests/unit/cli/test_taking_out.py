@@ -4,7 +4,9 @@ import json
 import re
 import webbrowser
 from dataclasses import replace
+from datetime import date
 from html import escape
+from io import StringIO
 
 import numpy as np
 import pandas as pd
@@ -390,3 +392,35 @@ def test_the_demo_is_listed_and_runs_of_different_labels_are_not_compared_silent
     place.run("simulate", "visits.csv", "--label", "age", "--task", "regression")
     told = place.run("runs", "compare", "spinney-demo", "visits")
     assert "These runs predict different labels, 'ill' and 'age': their scores" in told.stdout
+
+
+def test_messy_rows_are_predicted_as_the_job_read_them_with_labels_and_without(place):
+    cells = [(str(n), f"{1000 + 10 * n:,}", f"{1 + n % 28:02d}.03.2024", *row)
+             for n, row in enumerate(place.visits(120))]  # fmt: skip
+    header = ("case", "pay", "seen", "age", "ward", "ill")
+    place.csv("own.csv", cells, header=header)
+    place.csv("new.csv", [row[1:-1] for row in cells[:9]], header=header[1:-1])
+    assert place.run("check", "own.csv", "--label", "ill", "--write", "own.toml").exit_code == 0
+    assert place.run("simulate", "own.toml").exit_code == 0
+    code, line = place.refused("model", "predict", "own", "new.csv")
+    assert code == 21
+    assert "read this file in the same way: --job JOB.toml." in line
+    asked = ("model", "predict", "own", "new.csv", "--job", "own.toml")
+    told = place.run(*asked)
+    assert told.exit_code == 0, told.stderr
+    found = pd.read_csv(StringIO(told.stdout))
+    days = [float((date(2024, 3, 1 + n % 28) - date(1970, 1, 1)).days) for n in range(9)]
+    plain = pd.DataFrame(
+        {
+            "pay": [1000.0 + 10 * n for n in range(9)],
+            "seen": days,
+            "age": [float(row[3]) for row in cells[:9]],
+            "ward": [row[4] for row in cells[:9]],
+        }
+    )
+    assert found["ill"].tolist() == load_model("runs/own").predict(plain).tolist()
+    with_labels = place.run("model", "predict", "own", "own.csv", "--job", "own.toml").stdout
+    assert with_labels.splitlines()[:10] == told.stdout.splitlines()
+    place.job("[job]\nname = 'x'\n[[party]]\nname = 'a'\nsource = 'csv'\npath = 'own.csv'\n")
+    _, line = place.refused(*asked[:-1], "job.toml")
+    assert "has a table for each party and no [table], so it does not say how to read" in line

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import spinney
 from spinney import Schema, deal_rows
@@ -130,3 +131,14 @@ def test_a_label_made_from_a_column_has_another_name(schema):
     assert model.model_.schema.names == ("age", "dose")
     assert model.model_.schema.label.name == "age_"
     assert model.score(X, y) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
+def test_a_model_without_baselines_says_what_is_missing_and_an_unfitted_one_that_it_is():
+    model = spinney.HorizontalForestClassifier(3, random_state=0)
+    with pytest.raises(NotFittedError):
+        model.compare(X, ILL)
+    model.fit(X, ILL, party=SITE)
+    with pytest.raises(SettingError, match="it was fitted, but without the pooled model") as told:
+        model.compare(X, ILL)
+    assert "fit it again with baselines=True" in str(told.value)

@@ -4,11 +4,16 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.metrics import f1_score, log_loss
+from sklearn.metrics import balanced_accuracy_score, f1_score, log_loss
 
-from spinney import HorizontalForestClassifier, HorizontalForestRegressor
+from spinney import (
+    HorizontalBoostingClassifier,
+    HorizontalForestClassifier,
+    HorizontalForestRegressor,
+    load_model,
+)
 from spinney.errors import SettingError
-from spinney.protocols.home import HomeModel, fit_at_home
+from spinney.protocols.home import HomeModel, fit_at_home, shares_elsewhere
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
@@ -80,6 +85,48 @@ def test_rows_that_were_held_back_do_as_well(joint):
     assert found.score(X, y) > joint.score(X, y)
 
 
+def test_rare_classes_are_found_if_each_class_weighs_the_same(joint):
+    random = np.random.default_rng(0)
+    share = 0.3 * random.random(2000)
+    truth = (random.random(2000) < share).astype(int)
+    shares = np.stack([1 - share, share], axis=1)
+    plain, even = fit_at_home(shares, truth), fit_at_home(shares, truth, "balanced_accuracy")
+    assert np.array_equal(plain.shares(shares), even.shares(shares))
+    scores = [
+        balanced_accuracy_score(truth, HomeModel.of(joint.model_, fit).decided(fit.shares(shares)))
+        for fit in (plain, even)
+    ]
+    assert scores[0] < 0.55
+    assert scores[1] > 0.6
+
+
+def test_boosted_trees_are_fitted_to_rows_that_were_held_back(tmp_path):
+    X, y, site = skewed(0)
+    joint = HorizontalBoostingClassifier(max_iter=30, random_state=0).fit(X, y, party=site)
+    with pytest.raises(SettingError, match=r"Of boosted trees, .* Hold rows of the party back"):
+        joint.for_party("calm")
+    X, y = rows_of("calm")
+    home = joint.for_party("calm", X[::2], y[::2])
+    X, y = X[1::2], y[1::2]
+    assert log_loss(y, home.predict_proba(X)) < log_loss(y, joint.predict_proba(X))
+    assert home.score(X, y) >= max(np.mean(y), 1 - np.mean(y)) - 0.02
+    assert np.array_equal(list(home.staged_predict(X))[-1], home.predict(X))
+    joint.save(tmp_path / "model.spinney", exact=True)
+    loaded = load_model(tmp_path / "model.spinney").for_party("calm", *rows_of("calm"))
+    assert np.array_equal(
+        loaded.predict_proba(X), joint.for_party("calm", *rows_of("calm")).predict_proba(X)
+    )
+
+
+def test_what_a_party_would_decide_is_judged_on_rows_that_it_did_not_fit(joint):
+    X, y = rows_of("ill")
+    told = joint.predict_proba(X)
+    elsewhere = shares_elsewhere(told, y)
+    apart = np.arange(len(y)) % 5 == 0
+    fit = fit_at_home(told[~apart], y[~apart])
+    assert np.allclose(elsewhere[apart], fit.shares(told[apart]))
+
+
 def test_what_was_fitted_at_home_stays_there(joint, tmp_path):
     home = joint.for_party("calm")
     for leave in (lambda: home.save(tmp_path / "home"), home.to_onnx, home.to_sklearn):
@@ -91,7 +138,7 @@ def test_what_was_fitted_at_home_stays_there(joint, tmp_path):
 def test_what_cannot_be_fitted_is_refused(joint):
     with pytest.raises(SettingError, match=r"No party is called 'moon'\. .*: calm, even, ill"):
         joint.for_party("moon")
-    with pytest.raises(SettingError, match="metric must be 'accuracy' or 'f1'"):
+    with pytest.raises(SettingError, match="metric must be 'accuracy', 'balanced_accuracy'"):
         joint.for_party("calm", metric="profit")
     X, y, site = skewed(0, 90)
     whole = HorizontalForestClassifier(2, bootstrap=False, random_state=0).fit(X, y, party=site)

@@ -103,3 +103,20 @@ def test_a_report_is_a_frame_and_a_styled_notebook_view(forest):
     assert bare.index.name == "party"
     assert bare.index.tolist() == list(forest.report_.parties)  # without scores, who took part
     assert '<div class="spinney-report"><style>' in joint.report_._repr_html_()
+
+
+def test_the_frame_of_a_private_model_tells_what_it_cost_and_what_was_measured():
+    facts = {"age": (0, 110), "ward": ["a", "b"], "ill": ["no", "yes"]}
+    tree = PrivateTreeClassifier(epsilon=5, n_rows=len(Y), schema=facts)
+    site = deal_rows(Y, 3, random_state=0)
+    tree.fit(X, Y, party=site)
+    frame = tree.report_.to_frame()
+    assert frame.index.tolist() == ["0", "1", "2"]
+    assert frame["epsilon spent, record, add or remove"].tolist() == [5.0] * 3
+    assert frame["epsilon left, record, add or remove"].tolist() == [0.0] * 3
+    assert (frame["bytes up"] > 0).all()
+    assert "accuracy" not in frame.columns
+    tree.evaluate(X, Y, party=site, epsilon=50)
+    frame = tree.report_.to_frame()
+    whole = frame.loc["all parties"]
+    assert whole["accuracy, low"] <= whole["accuracy"] <= whole["accuracy, high"]

@@ -10,8 +10,10 @@ import pytest
 
 from spinney import load_model
 from spinney.errors import SettingError, TableError
+from spinney.jobs.checking.draft import job_text
 from spinney.jobs.checking.notes import Choices
-from spinney.jobs.checking.table import check_table
+from spinney.jobs.checking.table import check_table, source_at
+from spinney.tables.profile import OpenTable, opened_as_text, profile_of
 
 N = 60
 RANDOM = np.random.default_rng(0)
@@ -270,3 +272,98 @@ def test_a_number_that_may_stand_for_missing_is_pointed_out(tmp_path):
 def test_numbers_among_others_are_not_called_missing(tmp_path, numbers):
     cells = [str(numbers[n % 3]) for n in range(N)]
     assert "far from all other numbers" not in told(tmp_path, x=cells)[1]
+
+
+def range_of_x(path):
+    """Return the range of the column x in the job file that a check would write."""
+    text = job_text(check_table(path, "ill", None, Choices()))
+    (found,) = re.findall(r'^"x" = .*range = (\[.*?\])', text, re.MULTILINE)
+    return json.loads(found)
+
+
+@pytest.mark.parametrize(
+    ("cells", "ends"),
+    [
+        ([18, *[*range(20, 79)] * 2, 97], [15, 100]),  # ages: no single person's age is an end
+        ([13, *[20] * 30, *[25] * 30], [0, 25]),  # many rows hold the upper end
+        ([0] * 30 + [1] * 30, [0, 1]),  # many rows hold both ends
+        ([*range(2014, 2024)] * 6, [2014, 2023]),
+        ([1013 + n for n in range(61)] * 2, [1010, 1075]),
+        ([n / 100 for n in range(37, 98)], [0.35, 1]),
+        ([-n for n in range(61)] * 2, [-60, 0]),
+    ],
+)
+def test_a_written_range_ends_at_no_number_that_few_rows_hold(tmp_path, cells, ends):
+    path = table_of(
+        tmp_path, x=[*map(str, cells)], age=(AGE * 3)[: len(cells)], ill=(ILL * 3)[: len(cells)]
+    )
+    assert range_of_x(path) == ends
+
+
+def test_a_written_range_holds_every_number_of_its_column(tmp_path):
+    random = np.random.default_rng(3)
+    for n in range(40):
+        drawn = random.normal(random.normal(0, 100), 10.0 ** random.integers(1, 5), 61)
+        cells = [f"{one:.{n % 5}f}" for one in drawn] * 2
+        path = table_of(tmp_path, x=cells, age=[*AGE, "30"] * 2, ill=[*ILL, "no"] * 2)
+        low, high = range_of_x(path)
+        numbers = [*map(float, cells)]
+        assert low <= min(numbers)
+        assert high >= max(numbers)
+        assert high - low <= 1.6 * (max(numbers) - min(numbers))
+
+
+def test_dates_stay_dates_in_the_check_the_job_file_the_page_and_the_officer_s_document(place):
+    rows = [(f"2024-{1 + n % 12:02d}-{1 + n % 28:02d}", *row)
+            for n, row in enumerate(place.visits(300))]  # fmt: skip
+    place.csv("own.csv", rows, header=("seen", "age", "ward", "ill"))
+    shown = place.run("check", "own.csv", "--label", "ill", "--write", "own.toml")
+    (line,) = (line for line in shown.stdout.splitlines() if line.startswith("seen "))
+    assert line.split() == ["seen", "date", "-", "2024-01-01", "to", "2024-12-28"]
+    assert 'dates = ["seen"]' in (place.folder / "own.toml").read_text()
+    for asked in (("own.toml",), ("own.csv", "--label", "ill")):
+        run = place.run("simulate", *asked, "--out", f"run-{len(asked)}")
+        assert run.exit_code == 0, run.stderr
+        page = (place.folder / f"run-{len(asked)}" / "report.html").read_text()
+        assert re.search(r'class="soft">2024-\d\d-\d\d</text>', page)
+        assert '"name": "seen", "kind": "number"' in page
+        assert '"holder": null, "is_date": true' in page
+    assert place.run("report", "--for-officer", "run-1").exit_code == 0
+    document = (place.folder / "run-1" / "officer.html").read_text()
+    assert "date from 2023-" in document
+    text = (place.folder / "own.toml").read_text().replace('["seen"]', '["see"]')
+    (place.folder / "other.toml").write_text(text)
+    _, line = place.refused("simulate", "other.toml")
+    assert "names 'see' in dates, which is not among the columns: age, seen, ward." in line
+
+
+def test_a_wide_table_is_asked_about_many_columns_at_once(tmp_path):
+    """A query over thousands of columns takes longer to plan than to run."""
+    n = 120
+    random = np.random.default_rng(1)
+    y = random.integers(0, 2, n)
+    values = random.normal(size=(900, n)).round(3)
+    columns = {f"x{i}": list(map(str, row)) for i, row in enumerate(values)}
+    columns |= {"shown": [f"{value + random.random() / 2:.3f}" for value in y]}
+    path = table_of(tmp_path, age=AGE * 2, **columns, ill=["yes" if one else "no" for one in y])
+    asked = []
+
+    class Counting(OpenTable):
+        def ask(self, query):
+            asked.append(query)
+            return super().ask(query)
+
+    with opened_as_text(source_at(path)) as table:
+        found = profile_of(Counting(table.connection, table.types))
+        assert len(asked) < 200
+        assert len(list(table.in_parts(range(900)))) < 20
+        long = OpenTable(table.connection, table.types)
+        long.__dict__["n_rows"] = 3_000_000
+        assert [len(part) for part in long.in_parts(range(3))] == [1, 1, 1]
+    told = found.column("x7")
+    assert (told.n_known, told.n_plain, told.type) == (n, n, "text")
+    assert told.low == values[7].min()
+    assert told.high == values[7].max()
+    assert sum(count for _, count in told.values) == n
+    leaks = [one for one in check_table(path, "ill").notes if "alone tells" in one.seen]
+    assert [one.column for one in leaks] == ["shown"]

@@ -27,7 +27,7 @@ def test_what_is_left_out_has_the_estimator_s_default(tmp_path):
     settings = job_of(tmp_path, "n_estimators = 7").protocol_settings()
     assert (settings.n_estimators, settings.bootstrap, settings.privacy) == (7, False, None)
     assert (settings.binning, settings.thresholds, settings.max_features) == (
-        "magnitudes",
+        "quantiles",
         "public",
         "sqrt",
     )

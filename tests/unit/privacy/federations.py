@@ -1,5 +1,7 @@
 """Parties and a coordinator of secure sums, for tests."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from spinney.privacy.keys import KeyPair, Roster, SumSettings
@@ -10,11 +12,14 @@ from spinney.transport.codec import decode, encode
 class Federation:
     """Parties and a coordinator; every message goes through the codec."""
 
-    def __init__(self, n_parties=5, *, n_rounds=4, absent=(), **options):
+    def __init__(self, n_parties=5, *, n_rounds=4, absent=(), needs_all=False, **options):
         self.names = tuple(f"p{i}" for i in range(n_parties))
         self.pairs = {name: KeyPair.fresh() for name in self.names}
         roster = Roster.of({name: pair.public for name, pair in self.pairs.items()})
         self.settings = SumSettings.of("job", roster, **options)
+        if needs_all:
+            every = {"threshold": n_parties, "min_survivors": n_parties}
+            self.settings = replace(self.settings, **every, needs_all=True)
         self.parties = {
             name: SecureSumParty(self.settings, name, pair) for name, pair in self.pairs.items()
         }
@@ -44,7 +49,7 @@ class Federation:
     def opened(self, helpers=None, *, signed=True):
         """End the round with the shares of the helpers."""
         ask = sent(self.coordinator.end_vectors())
-        for name in helpers or ask.survivors:
+        for name in () if self.settings.needs_all else helpers or ask.survivors:
             self.coordinator.add_shares(sent(self.parties[name].unmask(ask)))
         return self.coordinator.sums(signed=signed)
 

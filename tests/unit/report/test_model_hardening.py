@@ -68,7 +68,10 @@ def test_thresholds_and_predictions_are_rounded(model):
         assert np.allclose(after / unit, np.rint(after / unit), atol=1e-4)
         assert np.all(np.abs(after - before) <= 0.51 * unit)
     assert done == (
-        "thresholds rounded to 2 digits of their column's span",
+        (
+            "thresholds rounded to 2 digits of their column's span; a row between a threshold and "
+            "its rounded value now goes the other way"
+        ),
         "predictions of leaves rounded to 2 digits",
     )
     if model.schema.label.kind == "class":

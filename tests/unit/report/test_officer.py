@@ -76,7 +76,7 @@ PARTS = (
     "Data",
     "Who learns what",
     "What is promised",
-    "What this epsilon means for a person",
+    "What this epsilon means for a record",
     "How the model left",
     "What attacks got: the audit",
     "How good the model is",

@@ -16,6 +16,7 @@ from spinney.report.page.disclosed import what_left
 from spinney.report.privacy import say_once
 from spinney.report.render import size
 from spinney.report.report import Report
+from spinney.report.verdicts import below_majority
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
@@ -49,7 +50,7 @@ def test_quality_is_told_party_by_party(report):
     for found in report.quality:
         assert found.rows == "out-of-bag"
         assert 0 < found.n_rows <= 80
-        assert set(found.scores) == {"accuracy", "f1"}
+        assert set(found.scores) == {"accuracy", "f1", "majority", "joint_majority"}
         assert all(0 <= score <= 1 for score in found.scores.values())
 
 
@@ -295,3 +296,37 @@ def test_a_reason_is_listed_once_and_no_claim_loses_its_verdict():
         "A label, against others: UNPROTECTED: what is listed above. No epsilon holds.",
         "Totals, against others: UNPROTECTED, party by party: what is listed above.",
     ]
+
+
+def below(**scores):
+    return below_majority([PartyQuality("north", "held-out", 50, scores)])
+
+
+def test_a_party_below_its_majority_is_named_and_told_why():
+    (skewed,) = below(accuracy=0.74, majority=0.937, joint_majority=0.5)
+    assert "At 'north' the joint model is right in 0.740 of 50 rows" in skewed
+    assert "most common class would be right in 0.937" in skewed
+    assert "That class is 0.500 of all parties' rows" in skewed
+    assert "spinney party fit" in skewed
+    (fitted,) = below(accuracy=0.74, majority=0.937, joint_majority=0.5, home_accuracy=0.95)
+    assert "Fitted at home it is right in 0.950" in fitted
+    (weak,) = below(accuracy=0.74, majority=0.8, joint_majority=0.79)
+    assert "as common at the other parties" in weak
+    assert below(accuracy=0.94, majority=0.937, joint_majority=0.5) == []
+    assert below(rmse=3.0) == []
+
+
+def test_a_forest_of_parties_with_other_classes_names_them(ward_table, ward_labels):
+    y = np.asarray(ward_labels["two classes"])
+    second = np.unique(y)[1]
+    random = np.random.RandomState(0)
+    drawn = random.random_sample(len(y))
+    site = np.where((y == second) == (drawn < 0.97), "north", "south")
+    forest = HorizontalForestClassifier(8, max_depth=2, random_state=0)
+    report = forest.fit(ward_table, y, party=site).report_
+    shares = {found.party: found.scores for found in report.quality}
+    assert shares["north"]["majority"] > 0.9
+    assert shares["north"]["joint_majority"] == pytest.approx(np.mean(y == second), abs=0.1)
+    assert "joint model is right in" in str(report)
+    page = report._repr_html_()
+    assert "always to say its most common class would be right in" in page

@@ -65,6 +65,32 @@ def test_settings_are_told_in_words():
     assert settings_in_words({"privacy": {"label_epsilon": "1/2"}}) == of_labels
 
 
+def test_settings_that_a_job_has_no_use_for_are_not_told():
+    privacy = {
+        "epsilon": "2",
+        "mechanism": "noisy_histograms",
+        "tree_rows": "all",
+        "sample_rate": "1/2",
+        "leaf_share": "1/2",
+        "label_scheme": "randomised_response",
+    }
+    tree = {"privacy": privacy, "method": "distilled", "n_bins": 10, "bounds_share": "1/4"}
+    assert settings_in_words(tree) == {
+        "privacy": "noise",
+        "privacy, epsilon": "2",
+        "privacy, mechanism": "noisy_histograms",
+        "privacy, leaf_share": "0.2",  # of a distilled tree a fifth at most counts its leaves
+        "method": "distilled",
+    }
+    saving = settings_in_words(tree | {"method": "save_budget"})
+    assert {"n_bins", "bounds_share"} <= saving.keys()
+    forest = settings_in_words({"privacy": privacy | {"tree_rows": "sampled"}})
+    assert forest["privacy, sample_rate"] == "0.5"
+    labels = settings_in_words({"privacy": privacy | {"mechanism": "randomised_labels"}})
+    assert labels["privacy, label_scheme"] == "randomised_response"
+    assert "privacy, sample_rate" not in labels
+
+
 def test_an_evaluation_is_among_the_guarantees(reports):
     report = reports[False]
     told = report.asked(asked("none"))

@@ -10,6 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spinney.simulation.comparison import _tiny
+from spinney.tables.columns import VectorColumns
+from spinney.tables.schema import Column, Label, Schema
+from spinney.tables.table import MemoryTable
+
 N_COLUMNS = 60
 JOB = """
 [job]
@@ -115,3 +120,20 @@ def test_a_postgres_table_gives_the_model_of_the_csv_file(place, postgres_server
     code, line = place.refused("simulate", "job.toml")
     assert code == 20
     assert 'The database says: relation "nope" does not exist' in line
+
+
+def test_of_thousands_of_columns_a_few_of_each_kind_are_tried_first():
+    """Else loading kernels takes as long on a wide table as training."""
+    n = 3000
+    kinds = ["number", "boolean"] * (n // 2)
+    columns = [Column(f"x{i}", kind) for i, kind in enumerate(kinds)]
+    columns.append(Column("ward", "category", categories=("eye", "ear")))
+    schema = Schema(tuple(columns), Label("y", "class", (0, 1)))
+    vectors = VectorColumns(tuple(np.zeros((n + 1, 40), np.float32)))
+    table = MemoryTable(schema, vectors, np.arange(40, dtype=np.int32) % 2)
+    tiny = _tiny(table)
+    found = [column.kind for column in tiny.schema.columns]
+    assert [found.count(kind) for kind in ("number", "boolean", "category")] == [24, 24, 1]
+    assert np.array_equal(np.unique(tiny.all_keys), np.unique(table.all_keys))
+    (batch,) = tiny.batches()
+    assert batch.values.shape == (49, 256)

@@ -2,12 +2,14 @@
 
 from fractions import Fraction
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from spinney import load_model, load_report
 from spinney.cli.text import opening
 from spinney.errors import SettingError
+from spinney.simulation.comparison import train_over
 from spinney.simulation.progress import Stages
 from spinney.simulation.run import simulate
 
@@ -26,8 +28,32 @@ def test_the_example_of_evolved_trees_gives_every_party_a_tree(tmp_path):
     for found in report.quality:
         assert {"f1", "local_f1", "pooled_f1", "nodes", "edit_distance"} <= set(found.scores)
         assert {"f1", "local_f1", "pooled_f1", "gain_f1"} <= set(found.intervals)
+        assert {"joint_tree_f1", "joint_forest_f1"} <= set(found.scores) & set(found.intervals)
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "F1 own tree, evolved together" in page
+    for words in ("F1 own tree, evolved together", "F1 joint tree", "F1 joint forest"):
+        assert words in page
+    assert outcome.beside in page
+    assert {"joint_tree", "joint_forest"} <= set(outcome.mean)
+
+
+def test_the_joint_tree_is_as_deep_as_the_evolved_ones(tmp_path):
+    text = EVOLVED.read_text(encoding="utf-8").replace("max_depth = 5", "max_depth = 1")
+    text = text.replace("n_generations = 30", "n_generations = 1\nmin_depth = 1")
+    text = text.replace("visits.csv", (EVOLVED.parent / "visits.csv").as_posix())
+    job = tmp_path / "job.toml"
+    job.write_text(text, encoding="utf-8")
+    trees = []
+
+    def kept(*asked):
+        trained = train_over(*asked)
+        trees.append(trained.model.forest)
+        return trained
+
+    with patch("spinney.simulation.evolved.train_over", kept):
+        simulate(job, tmp_path / "run", Stages())
+    tree, forest = trees
+    assert (tree.n_trees, tree.depths.max()) == (1, 1)
+    assert (forest.n_trees, forest.depths.max() > 1) == (100, True)
 
 
 @pytest.mark.parametrize("secure_sum", ["true", "false"])

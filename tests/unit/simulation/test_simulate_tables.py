@@ -223,7 +223,7 @@ def test_a_party_with_one_class_has_no_forest_of_its_own(place):
     assert outcome["mean"]["local"] == both["local"]
     told = place.run("simulate", "job.toml").stdout
     assert (
-        "The means leave out parties at which a forest could not be scored; they are over "
+        "The plain means leave out parties at which a forest could not be scored; they are over "
         "1 of 2 by F1 and 1 of 2 by AUC.\n"
     ) in told
     line = next(

@@ -28,18 +28,39 @@ def test_a_job_is_run_at_every_skew_and_nothing_is_written(place):
 def test_a_sweep_says_where_joining_stops_helping():
     helped = Joining("f1", {"a": "helped"}, 0.5, 0.6, (0.05, 0.15))
     unclear = msgspec.structs.replace(helped, gain=(-0.1, 0.15))
+    hurt = msgspec.structs.replace(helped, gain=(-0.2, -0.1))
     lines = (SweepLine(0, (helped,)), SweepLine(1, (helped,)), SweepLine(4, (unclear,)))
     told = str(Sweep("visits", "skew", lines))
-    assert "Joining clearly helps up to a skew of 1, and no longer at 4." in told
+    assert told.endswith("By F1, joining clearly helps up to a skew of 1, and no longer at 4.")
     assert "4     F1  0.500  0.600     no clear difference" in told
-    assert "up to a skew of 1, the most that was tried." in str(Sweep("visits", "skew", lines[:2]))
+    every = Sweep("visits", "skew", lines[:2]).in_words()
+    assert every == "By F1, joining clearly helps in all of these deals."
     none = Sweep("visits", "skew", (*lines[2:], SweepLine(9, ())))
-    assert "In none of these deals does joining clearly help." in str(none)
-    largest = "the largest has 1 times the rows of the smallest, and no longer at 4."
-    assert largest in str(Sweep("visits", "size", lines))
+    assert none.in_words() == "By F1, joining clearly helps in none of these deals."
+    assert "No party could compare" in Sweep("visits", "skew", (SweepLine(9, ()),)).in_words()
+    later = Sweep("visits", "skew", lines[::-1]).in_words()
+    assert later.endswith("helps at a skew of 1 or 0, but not at a skew of 4.")
+    sizes = Sweep("visits", "size", (lines[0], SweepLine(4, (hurt,)))).in_words()
+    assert "helps up to a largest party with 0 times the smallest's rows, and no longer" in sizes
+    assert sizes.endswith("; it clearly hurts where the largest party has 4 times the smallest's "
+                          "rows.")  # fmt: skip
     columns = (SweepLine("ward", (helped,)), SweepLine("year", (unclear,)))
     told = Sweep("visits", "by", columns).in_words()
-    assert told == "Joining clearly helps parties that differ by ward, but not by year."
+    assert told == (
+        "By F1, joining clearly helps parties that differ by ward, but not parties that differ by "
+        "year."
+    )
+
+
+def test_a_sweep_says_of_every_score_what_its_table_says():
+    f1 = Joining("f1", {"a": "x"}, 0.5, 0.6, (-0.05, 0.15))
+    auc = Joining("auc", {"a": "x"}, 0.7, 0.8, (0.05, 0.15))
+    unclear = msgspec.structs.replace(auc, gain=(-0.1, 0.15))
+    lines = (SweepLine(0, (f1, auc)), SweepLine(2, (f1, unclear)), SweepLine(9, (auc,)))
+    assert Sweep("visits", "skew", lines).in_words() == (
+        "By F1, joining clearly helps in none of these deals.\n"
+        "By AUC, joining clearly helps at a skew of 0 or 9, but not at a skew of 2."
+    )
 
 
 def test_a_job_is_dealt_out_by_sizes_and_by_columns(place):
@@ -56,7 +77,7 @@ def test_a_job_is_dealt_out_by_sizes_and_by_columns(place):
     assert "--sizes and --by cannot be used together" in line
     told = place.run("simulate", "job.toml", "--by", "region")
     assert told.exit_code == 10
-    assert "deals out by 'region', which is not among the job's columns" in told.stderr
+    assert "be dealt out by 'region', which is not among the job's columns" in told.stderr
 
 
 def test_a_table_is_dealt_out_by_a_column(place):
@@ -67,4 +88,4 @@ def test_a_table_is_dealt_out_by_a_column(place):
     place.job(place.JOB + place.TABLE + '\n[simulation]\nn_parties = 2\nby = "region"\n')
     code, line = place.refused("simulate", "job.toml")
     assert code == 10
-    assert "deals out by 'region', which is not among the job's columns: age, ward" in line
+    assert "be dealt out by 'region', which is not among the job's columns: age, ward" in line

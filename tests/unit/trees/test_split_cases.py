@@ -34,11 +34,24 @@ def test_ties_go_to_the_first_slot_then_to_the_lowest_cut():
     assert best.gain[0] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_an_empty_cell_is_no_place_to_cut():
-    """Between bins 0 and 3 lie two empty ones: the lowest cut parts the same rows."""
-    cells = np.array([[4, 0], [0, 0], [0, 0], [0, 4]])
-    best = found_in([cells], [False], [False], Criterion.of("gini", np.ones(2), 9))
+@pytest.mark.parametrize(("n_empty", "cut"), [(0, 0), (1, 1), (2, 1), (3, 2)])
+@pytest.mark.parametrize("criterion", ["gini", "entropy", "squared_error"])
+def test_a_cut_beside_empty_cells_goes_to_their_middle(criterion, n_empty, cut):
+    """Of whole numbers, 0 and 2 are parted at 1, 0 and 3 at 1.5, as in scikit-learn."""
+    cells = np.array([[4, 0], *[[0, 0]] * n_empty, [1, 4], [0, 9]])
+    weights = np.zeros(0) if criterion == "squared_error" else np.ones(2)
+    best = found_in([cells], [False], [False], Criterion.of(criterion, weights, 18))
+    assert best.cut[0] == cut
+    assert best.left[0].tolist() == [4, 0]
+
+
+def test_rows_to_come_beyond_the_last_cell_with_rows_stay_with_it():
+    cells = np.array([[0, 4], [4, 0], [0, 0], [0, 0], [0, 5]])  # the last is of missing values
+    best = found_in([cells], [False], [True], Criterion.of("gini", np.ones(2), 13))
     assert best.cut[0] == 0
+    cells = np.array([[2, 2], [0, 0], [0, 0], [0, 5]])
+    best = found_in([cells], [False], [True], Criterion.of("gini", np.ones(2), 13))
+    assert (best.cut[0], best.left[0].tolist()) == (0, [2, 2])
 
 
 @pytest.mark.parametrize(("gap", "goes_left"), [((5, 0), True), ((0, 5), False)])

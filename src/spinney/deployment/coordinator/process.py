@@ -327,13 +327,20 @@ class Run:
             return wire
         present = self._status.present
         honest = self._agreed.honest_among(len(present))
-        settings = exchange_keys(wire, f"{self._run}/{self._attempt}", present, honest=honest)
+        settings = exchange_keys(
+            wire,
+            f"{self._run}/{self._attempt}",
+            present,
+            honest=honest,
+            needs_all=self._agreed.needs_all,
+        )
         return SecureSums(wire, settings) if self._agreed.is_masked else wire
 
     def _finish(self, model: ForestModel | None, report: Report, journaled: Journaled) -> None:
         report = add_run_facts(report, self._agreed, self._status)
         if model is not None:
-            subject = Subject.of(self._agreed.name, model.schema)
+            dates = self._agreed.schema.date_columns
+            subject = Subject.of(self._agreed.name, model.schema, dates=dates)
             report = msgspec.structs.replace(report, subject=subject)
         write_run(self._folder.folder, model, report)
         self._tell(rounds=len(journaled.rounds))

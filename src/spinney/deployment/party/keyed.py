@@ -95,7 +95,7 @@ class KeyedSide:
             match ask:
                 case MaskedAsk():
                     return self._masked(ask, inside)
-                case RevealAsk():
+                case RevealAsk() if not self._agreed.needs_all:
                     return self._opened(ask, inside)
         return inside.answer(ask)
 
@@ -104,7 +104,9 @@ class KeyedSide:
         if self._taken is None:
             job = self._agreed
             honest = job.honest_among(len(ask.names))
-            settings = self._roster.take(ask, job.parties, max(2, job.quorum), honest)
+            settings = self._roster.take(
+                ask, job.parties, max(2, job.quorum), honest, needs_all=job.needs_all
+            )
             reply = RosterReply(len(ask.names), self._roster.letters(settings, self._held()))
             self._taken = (ask, settings, reply)
         if self._taken[0] != ask:

@@ -32,6 +32,7 @@ def own_report(
     present: tuple[str, ...],
     terms: Hardening,
     disclosed: Path,
+    rules: dict[str, str],
 ) -> Report:
     """Return the report of a run that a party took part in.
 
@@ -47,6 +48,8 @@ def own_report(
         The terms on which the model left.
     disclosed
         The party's record of what left it.
+    rules
+        The rules of its policy, in words.
     """
     settings = agreed.protocol_settings()
     # Its own reply to a question about each party stands for all: it never saw the others'.
@@ -67,7 +70,8 @@ def own_report(
         dropped=tuple(name for name in agreed.parties if name not in present),
         weaker=weaker_than_default(agreed.spec, agreed.given, settings, len(present), terms),
         told_by=party,
-        subject=Subject.of(agreed.name, training.model.schema),
+        rules=rules,
+        subject=Subject.of(agreed.name, training.model.schema, dates=agreed.schema.date_columns),
     )
 
 

@@ -14,6 +14,7 @@ from spinney.protocols.release_terms import EXACT, Hardening
 from spinney.protocols.table_fit import ROUNDED_TO
 from spinney.report.audit_limits import AuditLimits
 from spinney.report.words import some
+from spinney.tables.schema import join_words
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,6 +127,32 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         if self.min_parties is not None:
             return self.min_parties
         return FEWEST_PARTIES if job.spec.divides == "rows" else 2
+
+
+def rules_in_words(policy: Policy) -> dict[str, str]:
+    """Return every rule and what it says; of pins, whose certificates they are."""
+    told: dict[str, str] = {}
+    for name in Policy.__struct_fields__:
+        value = getattr(policy, name)
+        if name == "audit":
+            told |= _limits_in_words(value)
+        elif name == "min_parties" and value is None:
+            told[name] = f"not set: {FEWEST_PARTIES} in jobs over rows, 2 over columns"
+        elif value is None or value in ((), {}):
+            told[name] = "not set"
+        elif isinstance(value, bool):
+            told[name] = "yes" if value else "no"
+        else:
+            told[name] = join_words(value) if isinstance(value, tuple | dict) else f"{value}"
+    return told
+
+
+def _limits_in_words(audit: AuditLimits | None) -> dict[str, str]:
+    """Return the limits of the audit before a model leaves."""
+    if audit is None:
+        return {"audit": "not set: models leave without an audit"}
+    limits = msgspec.to_builtins(audit)
+    return {f"audit, {name}": f"{value}" for name, value in limits.items() if value is not None}
 
 
 def check_policy(party: str, policy: Policy, job: Agreed, asker: str | None) -> None:

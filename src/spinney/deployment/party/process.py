@@ -18,7 +18,7 @@ from spinney.deployment.party.keyed import KEY_ASKS, MASK_ASKS, KeyedSide
 from spinney.deployment.party.leaving import LeavingModel
 from spinney.deployment.party.own_report import own_report
 from spinney.deployment.party.pins import MetPeers, PinnedIdentity, Pins
-from spinney.deployment.party.policy import check_policy
+from spinney.deployment.party.policy import check_policy, rules_in_words
 from spinney.deployment.party.progress import Advance
 from spinney.deployment.party.sources import bind_data, check_data
 from spinney.deployment.party.steps import StoredSteps
@@ -392,6 +392,7 @@ class RunParty:
                 present=present,
                 terms=self._terms,
                 disclosed=self._record.disclosed,
+                rules=rules_in_words(self._party.policy),
             )
             told.save(folder / REPORT)
         except StorageError as error:  # the model has left, and the records say so

@@ -29,7 +29,7 @@ from spinney.tables.cluster.spread import SpreadTable
 from spinney.tables.cluster.workers import ClusterAddress
 from spinney.tables.holding import Holding
 from spinney.tables.outside import sentences
-from spinney.tables.readers import Source, read_table
+from spinney.tables.readers import Source, lost_digits_of, read_table
 from spinney.tables.schema import Schema, join_words
 from spinney.tables.spool import spool
 from spinney.tables.table import SourceTable, Table
@@ -105,7 +105,7 @@ def _read(source: Source, schema: Schema, agreed: Agreed) -> SourceTable:
     if agreed.kind == CHECK:
         outside = "leave_out"  # another list of codes is to be found, and ends nothing
     table = read_table(source, schema, outside=outside)
-    for sentence in sentences(table.changes):
+    for sentence in (*sentences(table.changes), *lost_digits_of(source, table)):
         _LOG.warning("Job %r: %s", agreed.name, sentence)
     return table
 

@@ -1,6 +1,5 @@
 """Judge a column by its profile: what it is, how to read it, or why it is left out."""
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Final
@@ -28,6 +27,7 @@ class Use:
     notes: tuple[Note, ...] = ()
     is_id: bool = False
     n_values: int = 0  # different values, before any is joined
+    is_date: bool = False  # read as days since 1970-01-01
 
 
 def use_of(profile: ColumnProfile, choices: Choices) -> Use:
@@ -91,7 +91,7 @@ def _as_dates(profile: ColumnProfile, choices: Choices) -> Use | None:
         f"Column {profile.name!r} holds {written}; they are read as days since 1970-01-01.",
         f"To leave it out: --dates drop, or --drop {profile.name!r}.",
     )
-    return Use(profile.name, "number", expression, None, notes=(note,))
+    return Use(profile.name, "number", expression, None, notes=(note,), is_date=True)
 
 
 def _as_number(profile: ColumnProfile, choices: Choices) -> Use | None:
@@ -251,11 +251,3 @@ def spelling_note(what: str, name: str, mapping: dict[str, str]) -> Note:
         f"{what} {name!r} spells values in several ways; read {shown}{more}.",
         "If they are different, rename them in the table.",
     )
-
-
-def outward(ends: tuple[float, float]) -> tuple[float, float]:
-    """Return a range of round numbers around another, so that it shows no row's value."""
-    low, high = ends
-    size = max(abs(low), abs(high)) or 1.0
-    unit = 10.0 ** (math.floor(math.log10(size)) - 1)
-    return math.floor(low / unit) * unit, math.ceil(high / unit) * unit

@@ -1,21 +1,30 @@
 """A checked table as a job: for a simulation, and as text to begin a job file with."""
 
 import json
+import math
 import re
 
 from spinney.errors import TableError
-from spinney.jobs.checking.columns import Use, outward
+from spinney.jobs.checking.columns import Use
 from spinney.jobs.checking.label import LabelUse
 from spinney.jobs.checking.table import Checked
 from spinney.tables.files import name_in_sql, text_in_sql
 from spinney.tables.outside import OTHER
+from spinney.tables.profile import ColumnProfile
 from spinney.tables.withheld import FEW_ROWS
+
+_PARTS = 20  # a range is rounded to so many parts, or to coarser ones
 
 
 def job_name(checked: Checked) -> str:
     """Return a job's name, made from that of the file."""
     stem = checked.path.name.split(".")[0]
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).lstrip(".-") or "table"
+
+
+def dates_of(checked: Checked) -> tuple[str, ...]:
+    """Return the columns that are read as days."""
+    return tuple(use.name for use in checked.used if use.is_date)
 
 
 def query_of(checked: Checked, *, groups_rare: bool = False) -> str | None:
@@ -96,13 +105,17 @@ def job_text(checked: Checked) -> str:
             f"query = '''\n{query}'''" if "'''" not in query else f"query = {_text(query)}"
         )
     lines += ["", "[table.columns]"]
-    lines += [f"{_text(use.name)} = {_facts(use)}" for use in checked.used]
+    profile = checked.profile
+    lines += [
+        f"{_text(use.name)} = {_facts(profile.column(use.name), use)}" for use in checked.used
+    ]
     lines += ["", "[schema]"]
     if label.task == "classification":
         lines.append(f"classes = {_list(tuple(sorted(_held(label.use), key=str)))}")
     elif label.use.ends is not None:
-        low, high = outward(label.use.ends)
-        lines.append(f"range = [{low:.15g}, {high:.15g}]")
+        lines.append(f"range = {_range(checked.profile.column(label.use.name), label.use)}")
+    if dates := dates_of(checked):
+        lines.append(f"dates = {_list(dates)}  # days since 1970-01-01, shown as dates in reports")
     lines += [
         "", "[settings]", "n_estimators = 100", "random_state = 0",
         "", "[simulation]", "n_parties = 5",
@@ -119,16 +132,49 @@ def _require_classes(label: LabelUse) -> None:
         )
 
 
-def _facts(use: Use) -> str:
+def _facts(profile: ColumnProfile, use: Use) -> str:
     if use.kind == "number" and use.ends is not None:
-        low, high = outward(use.ends)
-        return f'{{ kind = "number", range = [{low:.15g}, {high:.15g}] }}'
+        return f'{{ kind = "number", range = {_range(profile, use)} }}'
     if use.kind != "category":
         return f'{{ kind = "{use.kind}" }}'
     values = list(_held(use))
     if len(values) < len(use.values) and OTHER not in values:
         values.append(OTHER)
     return f'{{ kind = "category", values = {_list(tuple(sorted(values, key=str)))} }}'
+
+
+def _range(profile: ColumnProfile, use: Use) -> str:
+    """Return a range that shows no cell that few rows hold: its ends are rounded outward."""
+    assert use.ends is not None
+    low, high = use.ends
+    distinct = profile.n_distinct
+    unit = _round_number(max((high - low) / _PARTS, 2 * (high - low) / max(distinct - 1, 1)))
+    held = _rows_of(profile) if use.expression is None else {}
+    if held.get(low, 0) < FEW_ROWS:
+        low = math.floor(low / unit) * unit
+    if held.get(high, 0) < FEW_ROWS:
+        high = math.ceil(high / unit) * unit
+    return f"[{low:.15g}, {high:.15g}]"
+
+
+def _round_number(least: float) -> float:
+    """Return 1, 2 or 5 times a power of ten, at least so much."""
+    if least <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(least))
+    return power * next(step for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9))
+
+
+def _rows_of(profile: ColumnProfile) -> dict[float, int]:
+    """Return how many rows hold each number, if the numbers are few."""
+    rows: dict[float, int] = {}
+    for value, n in profile.values if profile.n_numbers == profile.n_plain else ():
+        try:
+            number = float(value)
+        except ValueError:  # a cell that is no number, and is read as missing
+            continue
+        rows[number] = rows.get(number, 0) + n
+    return rows
 
 
 def _list(values: tuple[object, ...]) -> str:

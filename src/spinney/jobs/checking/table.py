@@ -7,6 +7,7 @@ from typing import Final
 from spinney.errors import SettingError, TableError
 from spinney.jobs.checking.columns import Use, use_of
 from spinney.jobs.checking.label import LabelUse, label_use
+from spinney.jobs.checking.leaks import leaks_in
 from spinney.jobs.checking.notes import Choices, Note
 from spinney.jobs.checking.stand_ins import stand_ins
 from spinney.tables.files import name_in_sql, text_in_sql
@@ -20,9 +21,6 @@ _SUFFIXES: Final = {
     ".parquet": "parquet", ".pq": "parquet",
     ".sqlite": "sql", ".db": "sql", ".duckdb": "sql", ".ddb": "sql",
 }  # fmt: skip
-_TELLS_ALL: Final = 0.99  # a column that predicts the label so well alone is suspicious
-_COMMON: Final = 0.95  # ... unless nearly all rows have the same class
-_PARTS: Final = 50
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ def check_table(
         if predicted is not None:
             predicted = replace(predicted, use=_with_ends(table, predicted.use))
         uses = [replace(use, notes=(*use.notes, *stand_ins(table, use))) for use in uses]
-        leaks = [] if predicted is None else _leaks(table, predicted, uses)
+        leaks = [] if predicted is None else leaks_in(table, predicted, uses)
     uses = [_without_na(use, table.with_na, said) for use in _some_column(uses, said)]
     if predicted is not None:
         use = _without_na(predicted.use, table.with_na, said)
@@ -161,40 +159,3 @@ def _some_column(uses: list[Use], choices: Choices) -> list[Use]:
             "'spinney check' says why, and what to do."
         )
     return [Use(use.name, "number") if use in ids else use for use in uses]
-
-
-def _leaks(table: OpenTable, label: LabelUse, uses: list[Use]) -> list[Note]:
-    """Tell of columns that alone predict the label nearly without error."""
-    return [
-        Note(
-            "look",
-            use.name,
-            f"Column {use.name!r} alone tells the label {label.use.name!r} in nearly every row.",
-            f"If it is known only after the label, leave it out: --drop {use.name!r}.",
-        )
-        for use in uses
-        if use.kind is not None and _tells(table, label, use)
-    ]
-
-
-def _tells(table: OpenTable, label: LabelUse, use: Use) -> bool:
-    target = label.use.expression or name_in_sql(label.use.name)
-    column = use.expression or name_in_sql(use.name)
-    if label.task == "regression":
-        if use.kind != "number":
-            return False
-        ((r,),) = table.ask(
-            f"SELECT corr(TRY_CAST({column} AS DOUBLE), TRY_CAST({target} AS DOUBLE)) FROM cells"  # noqa: S608
-        )
-        return r is not None and abs(r) > 0.999
-    group = f"CAST({column} AS VARCHAR)"
-    if use.kind == "number" and use.n_values > _PARTS:
-        group = f"ntile({_PARTS}) OVER (ORDER BY TRY_CAST({column} AS DOUBLE))"
-    ((right, most, n),) = table.ask(
-        f"WITH pairs AS (SELECT {group} AS g, CAST({target} AS VARCHAR) AS c FROM cells "  # noqa: S608
-        f"WHERE {target} IS NOT NULL), counts AS (SELECT g, c, count(*) AS n FROM pairs "
-        "GROUP BY g, c), best AS (SELECT g, max(n) AS n FROM counts GROUP BY g) "
-        "SELECT (SELECT sum(n) FROM best), (SELECT max(n) FROM (SELECT sum(n) AS n FROM counts "
-        "GROUP BY c)), (SELECT sum(n) FROM counts)"
-    )
-    return bool(n) and right >= _TELLS_ALL * n and most <= _COMMON * n

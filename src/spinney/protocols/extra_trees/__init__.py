@@ -18,10 +18,10 @@ categories, classes and magnitudes of numbers, and how many rows of each class s
 of every drawn cut; where no drawn cut parts a node's rows, of more cuts and of more columns, down
 to all of them. It sees each party's schema, and its quality counts (a confusion matrix, or
 error sums). Parties learn the same sums, from which they derive the forest and check it
-(`verified`). With `binning="quantiles"` all of them learn single cells, exactly: those at which
-bins end, as in `horizontal_forest`. With `thresholds="exchanged"` all of them also see each party's
-smallest and largest bin in every node: values of real records. Parties may count themselves out of
-small nodes, as in `horizontal_forest`.
+(`verified`). With `binning="quantiles"`, the default, all of them learn single cells, exactly:
+those at which bins end, as in `horizontal_forest`. With `thresholds="exchanged"` all of them also
+see each party's smallest and largest bin in every node: values of real records. Parties may count
+themselves out of small nodes, as in `horizontal_forest`.
 **Who never learns what.** Nobody but its party sees a row, a row's key or which node it stands in.
 Without `secure_sum` the channel adds up replies that it could read.
 
@@ -32,8 +32,9 @@ Without `secure_sum` the channel adds up replies that it could read.
 | | and of leaves as in `row_forest.noisy_rows` | |
 | both | that a party joins, and its claims (`accounts.account`) | |
 
-**Rounds and bytes.** Schemas 1, facts 1, each level 1, nodes that draw on 3, quality 1: at most
-depth + 7 (exchanged thresholds: each level 2; `privacy`: joining 1, claims 1). A reply holds nodes
+**Rounds and bytes.** Schemas 1, facts 1, edges at most 3 ("quantiles"), each level 1, nodes that
+draw on 3, quality 1: at most depth + 10, where a level's counts fit into one message (exchanged
+thresholds: each level 2; `privacy`: joining 1, claims 1). A reply holds nodes
 x candidates x 2 x classes counters of a few bits each.
 """
 

@@ -22,7 +22,7 @@ Settings = ForestSettings
 _EPSILON: Final = 2  # the default for a label
 _DEFAULTS: Final[dict[str, Any]] = {
     "bootstrap": False,
-    "binning": "magnitudes",
+    "binning": "quantiles",
     "thresholds": "public",
 }
 
@@ -123,7 +123,7 @@ class LabelNoise:
 
     def binning(self, wanted: Any) -> Any:
         """Return the scale of cuts; with noise on counts, the one that needs no counting."""
-        is_counted = self.label_privacy == "laplace" and wanted == "magnitudes"
+        is_counted = self.label_privacy == "laplace" and wanted in {"magnitudes", "quantiles"}
         return "ranges" if is_counted else wanted
 
 

@@ -27,7 +27,7 @@ from spinney.protocols.horizontal_boosting.settings import NAME
 from spinney.protocols.model import ForestModel
 from spinney.protocols.rows.facts import class_weights, target_range
 from spinney.protocols.rows.levels import open_nodes, ranges_within
-from spinney.protocols.rows.quality import dropped_bits, quality_of
+from spinney.protocols.rows.quality import dropped_bits, quality_of, with_majorities
 from spinney.protocols.rows.setup import agree_on_schema, lay_bins
 from spinney.protocols.training import Phases, Quality, Training
 from spinney.tables.schema import Schema
@@ -364,4 +364,5 @@ def _judged(channel: Channel, boosting: _Boosting, schema: Schema) -> dict[str, 
     if not job.n_classes:
         low, high = target_range(schema.label)
         step = (high - low) / (2**SCORE_BITS - 1) * 2.0 ** dropped_bits(SCORE_BITS, job.n_rows)
-    return {name: quality_of(held, bootstrap=False, step=step) for name, held in counts.items()}
+    found = {name: quality_of(held, bootstrap=False, step=step) for name, held in counts.items()}
+    return with_majorities(found, counts)

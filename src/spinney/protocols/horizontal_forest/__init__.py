@@ -54,7 +54,10 @@ and draws on, first 8 times as many columns in finer cells, then all columns in 
 loses at most 3 rounds so; nodes below begin with more columns instead.
 
 **Rounds and bytes.** Schemas 1, facts 1, edges at most 3, each level 1, nodes that draw on 3,
-quality 1: at most depth + 10. A reply holds nodes x features x cells x classes counters of about 1
+quality 1: at most depth + 10, where a level's counters fit into one message. They are up to trees x
+rows x columns drawn x 2 cells, of 16 bytes for numbers and of 4 for each class; every 256 MB
+(`message_limit`) of them is a question of its own, because a party holds them in memory before they
+are packed. A reply holds nodes x features x cells x classes counters of about 1
 to 4 bits each. A question tells what the one before it came to: the sum of the replies, with about
 a bit more for each counter.
 """

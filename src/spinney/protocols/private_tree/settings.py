@@ -37,7 +37,7 @@ GAUSSIAN_METHODS: Final = ("distilled", "histograms", "save_budget")  # only sum
 _MOST_DEPTH: Final = 24
 _SMALL: Final = 0.02  # noise relative to a node's rows
 _FEW_ROWS: Final = 12  # times epsilon for each column, below which nothing can be distilled
-_DISTILLED_LEAVES: Final = Fraction(1, 5)  # the most of the budget that counts a distilled tree
+DISTILLED_LEAVES: Final = Fraction(1, 5)  # the most of the budget that counts a distilled tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +172,7 @@ def boosting_of(settings: TreeSettings) -> BoostingSettings:
     shape = TreeShape(
         max_depth=settings.max_depth,
         min_samples_leaf=settings.min_samples_leaf,
-        leaf_share=str(min(given, _DISTILLED_LEAVES)),
+        leaf_share=str(min(given, DISTILLED_LEAVES)),
         shrinkage=settings.shrinkage,
     )
     return BoostingSettings(

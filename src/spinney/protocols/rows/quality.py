@@ -7,6 +7,7 @@ This round is the same for every horizontal protocol. A protocol that asks it sa
 rows. **Who never learns what.** Nobody learns which rows were scored, or the result of any of them.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -14,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
+from spinney.protocols.model import ForestModel
 from spinney.protocols.rows.levels import BinnedRows, GrowingJob, open_nodes
-from spinney.protocols.training import Quality
+from spinney.protocols.training import Quality, majorities
 from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import BinnedTable, Binning
@@ -27,7 +29,7 @@ from spinney.trees.growth import Growth
 from spinney.trees.layout import LeafValues, forest_of_leaves
 from spinney.trees.level import Level, splits_only
 from spinney.trees.rows import bootstrap_weights
-from spinney.typing import Bools, Floats, Integers, Keys
+from spinney.typing import Bools, Floats, Integers, Keys, Values
 
 _CHUNK = 8192
 
@@ -112,6 +114,19 @@ def seen_by(tree_keys: Keys, row_keys: Keys, *, bootstrap: bool) -> Bools:
     return seen
 
 
+def out_of_bag(
+    model: ForestModel, values: Values, row_keys: Keys, seed: int, *, n_threads: int = 1
+) -> Floats:
+    """Return the mean over the trees that have not drawn a row; NaN if all have drawn it."""
+    forest = model.forest
+    seen = seen_by(tree_keys(seed, forest.n_trees), row_keys, bootstrap=True)
+    out: Floats = np.zeros((row_keys.size, forest.value.shape[1]))
+    forest.add_predictions(model.rows(values), out, seen=seen, n_threads=n_threads)
+    with np.errstate(invalid="ignore"):
+        found: Floats = out / (~seen).sum(axis=1, keepdims=True)
+    return found
+
+
 def count_judged(
     target: NDArray[Any], out: Floats, n_judges: Integers, n_classes: int, drop_bits: int
 ) -> Integers:
@@ -157,6 +172,19 @@ def _class_scores(confusion: Integers) -> dict[str, float]:
     return {
         "accuracy": float(hits.sum() / confusion.sum()),
         "f1": float(f1[1] if binary else f1[held].mean()),
+    }
+
+
+def with_majorities(
+    quality: Mapping[str, Quality], confusions: Mapping[str, Integers]
+) -> dict[str, Quality]:
+    """Return the qualities of parties with the shares of their most common classes."""
+    if any(counts.ndim < 2 for counts in confusions.values()):
+        return dict(quality)
+    classes = {name: counts.sum(axis=1) for name, counts in confusions.items()}
+    found = majorities(classes)
+    return {
+        name: replace(one, scores={**one.scores, **found[name]}) for name, one in quality.items()
     }
 
 
@@ -235,6 +263,7 @@ def quality_over_parties(
     how: dict[str, Any] = {"bootstrap": job.settings.bootstrap, "step": step}
     pooled = quality_of(np.sum(list(counts.values()), axis=0), **how)
     quality = {name: quality_of(held, **how) for name, held in counts.items()}
+    quality = with_majorities(quality, counts)
     if job.terms:  # scored on perturbed rows: the true rows would cost budget
         quality = {name: replace(q, rows=f"{q.rows}, perturbed") for name, q in quality.items()}
     return quality, next(iter(pooled.scores.values()), None)

@@ -25,8 +25,9 @@ may know K - t shares, so a claim for t honest parties needs all K parties in th
 checks this itself before it opens a round, whatever the settings of the sums allow. It also checks
 that the masks hold against at least as many colluding parties as the noise does.
 
-**Rounds and bytes.** Two asks per sum, and two more every 32 sums for fresh keys. Masked numbers
-cannot be packed by their own magnitude; counts take as many bits as a known bound of their sum.
+**Rounds and bytes.** Two asks per sum, or one if no party may be missing
+(`SumSettings.needs_all`), and two more every 32 sums for fresh keys. Masked numbers cannot be
+packed by their own magnitude; counts take as many bits as a known bound of their sum.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +46,15 @@ from spinney.privacy.masking import (
 )
 from spinney.privacy.release import shares_in
 from spinney.transport.carried import Carried
-from spinney.transport.channel import Answering, Ask, Channel, Reply, Round, Summand
+from spinney.transport.channel import (
+    Answering,
+    Ask,
+    Channel,
+    Reply,
+    Round,
+    Summand,
+    keep_told_back,
+)
 from spinney.transport.messages import message
 
 AskTypes = dict[str, type[Ask[Any]]]
@@ -191,7 +200,10 @@ class SecureParty:
         vectors = question.to_ring(reply)
         bits = [8 * vector.itemsize for vector in vectors]
         taken, about = question.ring_is_fresh, question.meaning
-        return MaskedReply(self._masks.mask(mask, vectors, bits, about=about, taken=taken))
+        masked = MaskedReply(self._masks.mask(mask, vectors, bits, about=about, taken=taken))
+        if settings.needs_all and question.is_told_back:  # no mask is left in the sum over all
+            keep_told_back(masked, masked.masked.vectors[0])
+        return masked
 
     def _require_all_shares(self, unmask: UnmaskAsk) -> None:
         """Raise if a party's share of the noise is missing from a sum."""
@@ -246,9 +258,10 @@ class SecureSums(Channel):
         for masked_reply in replies.values():
             self._coordinator.add_vector(masked_reply.masked)
         unmask = self._coordinator.end_vectors()
-        shares = self._ask_present(RevealAsk(unmask), self._settings.threshold)
-        for share in shares.values():
-            self._coordinator.add_shares(share.shares)
+        if not self._settings.needs_all:
+            shares = self._ask_present(RevealAsk(unmask), self._settings.threshold)
+            for share in shares.values():
+                self._coordinator.add_shares(share.shares)
         total: Summand = ask.from_ring(self._coordinator.sums())
         self._adopt(self._inner.rounds[mark:], ask, "sum", unmask.survivors, perf_counter() - begin)
         return total

@@ -10,6 +10,7 @@ parties learn the secret that they share. **Who never learns what.** The coordin
 that secret, and nothing of any table is involved. **Rounds.** Three.
 """
 
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 from spinney.errors import ProtocolError
@@ -121,7 +122,13 @@ class RosterParty:
         return KeyReply(self._key.public, signature, self._identity.certificate)
 
     def take(
-        self, ask: RosterAsk, parties: tuple[str, ...], least: int, honest: int
+        self,
+        ask: RosterAsk,
+        parties: tuple[str, ...],
+        least: int,
+        honest: int,
+        *,
+        needs_all: bool = False,
     ) -> SumSettings:
         """Return what the roster settles; raise unless every key belongs to its party.
 
@@ -135,6 +142,8 @@ class RosterParty:
             How many parties a sum must contain for this party to open it.
         honest
             The most parties whose honesty this party is willing to rely on.
+        needs_all
+            Whether no party of the job may ever be missing.
         """
         self._require_job(ask.job)
         if len(ask.names) != len(ask.keys) or not set(ask.names) <= set(parties):
@@ -153,7 +162,7 @@ class RosterParty:
         for name, key in zip(ask.names, ask.keys, strict=True):
             data = _signed(self._job, name, key.public)
             self._identity.check(name, key.certificate, key.signature, data)
-        settings = _settings(ask)
+        settings = _settings(ask, needs_all=needs_all)
         settings.roster.check(self._name, self._key.public)
         return settings
 
@@ -201,16 +210,21 @@ def exchange_keys(
     *,
     honest: int | None = None,
     min_survivors: int | None = None,
+    needs_all: bool = False,
 ) -> SumSettings:
     """Collect the keys of all present parties, pass them on, and let them share a secret.
 
-    A sum must contain all of them, unless `min_survivors` gives a smaller number.
+    A sum must contain all of them, unless `min_survivors` gives a smaller number. `needs_all` says
+    that no party of the job may ever be missing, which each party reads from the job.
     """
     keys = channel.ask(KeyAsk(job), to=present)
     roster = Roster.of({name: key.public for name, key in keys.items()})
     least = len(present) if min_survivors is None else min_survivors
     # As high as possible, so that no two lists of survivors can be opened for the same round.
-    settings = SumSettings.of(job, roster, honest=honest, threshold=least, min_survivors=least)
+    settings = replace(
+        SumSettings.of(job, roster, honest=honest, threshold=least, min_survivors=least),
+        needs_all=needs_all,
+    )
     ask = RosterAsk(
         job,
         roster.names,
@@ -240,9 +254,10 @@ def _require_one_list(ask: RosterAsk) -> None:
         )
 
 
-def _settings(ask: RosterAsk) -> SumSettings:
+def _settings(ask: RosterAsk, *, needs_all: bool) -> SumSettings:
     roster = Roster(ask.names, tuple(key.public for key in ask.keys))
-    return SumSettings(ask.job, roster, ask.honest, ask.threshold, ask.min_survivors)
+    least = (ask.threshold, ask.min_survivors)
+    return SumSettings(ask.job, roster, ask.honest, *least, needs_all=needs_all)
 
 
 def _signed(job: str, name: str, public: bytes) -> bytes:

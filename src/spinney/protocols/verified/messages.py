@@ -121,6 +121,7 @@ class StepAsk(Ask[Any]):
         "reveals", "numbers that only the parties can open", "what the question of its step reveals"
     )
     ring_is_fresh: ClassVar[Any] = _OfStep("ring_is_fresh", False)
+    is_told_back: ClassVar[Any] = _OfStep("is_told_back", True, False)
     reply_bytes: ClassVar[Any] = _OfStep("reply_bytes", UNPACKED_LIMIT)
     reply_type: ClassVar[Any] = _TypeOfReply("", StepReply)
 

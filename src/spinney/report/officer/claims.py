@@ -1,4 +1,4 @@
-"""A run's claims in plain words, and what their epsilon means for a person."""
+"""A run's claims in plain words, and what their epsilon means for a record."""
 
 from fractions import Fraction
 
@@ -11,10 +11,10 @@ from spinney.report.page.markup import Content, Html, join_html, table, tag
 from spinney.report.privacy import epsilon_in_all
 
 _UNITS = {
-    Unit.RECORD_ADD_REMOVE.value: "whether a person's record was among the rows at all",
-    Unit.RECORD_REPLACE.value: "what a person's record says, if it is known to be there",
-    Unit.LABEL.value: "a person's label alone, such as a diagnosis, if all else is known",
-    PARTY_TOTALS: "what one organisation holds in total, as opposed to one person",
+    Unit.RECORD_ADD_REMOVE.value: "whether a record was among the rows at all",
+    Unit.RECORD_REPLACE.value: "what a record says, if it is known to be there",
+    Unit.LABEL.value: "a record's label alone, such as a diagnosis, if all else is known",
+    PARTY_TOTALS: "what one organisation holds in total, as opposed to one record",
 }
 _VIEWS = {
     "reader": "whoever gets the model",
@@ -63,7 +63,7 @@ def claims_section(report: ReportFacts, source: Source) -> Html:
 
 
 def odds_section(report: ReportFacts, source: Source) -> Html:
-    """Return what the run's epsilons mean for a person; if there are none, say so."""
+    """Return what the run's epsilons mean for a record; if there are none, say so."""
     found: dict[Fraction, list[str]] = {}
     for claim in report.privacy:
         if claim.verdict == "EPSILON" and claim.epsilon is not None:
@@ -83,14 +83,16 @@ def odds_section(report: ReportFacts, source: Source) -> Html:
     if not found:
         words = (
             "No epsilon holds in this run, so there is no limit to what somebody may come to "
-            "believe about a person: a suspicion can become a certainty."
+            "believe about a record, or about whose it is: a suspicion can become a certainty."
         )
         return tag("p", words, " ", source.mark, class_="warn")
     told = {epsilon: "; ".join(dict.fromkeys(units)) for epsilon, units in found.items()}
     words = (
-        "Suppose that somebody suspects something of one person, and then sees all that the claim "
-        "is about. Whatever else they know, the odds of their suspicion move by no more than the "
-        "factor in the table; this person's record is the reason for no more than that."
+        "Suppose that somebody suspects something of one record, such as that it is a certain "
+        "patient's or what it says, and then sees all that the claim is about. Whatever else they "
+        "know, the odds of their suspicion move by no more than the factor in the table; this "
+        "record is the reason for no more than that. A record is one row. Of a person who has "
+        "several rows, the epsilons add up: two rows, twice the epsilon."
     )
     delta = any(claim.delta not in (None, "0") for claim in report.privacy)
     rest = "With a delta, this fails with a probability of about delta." if delta else None

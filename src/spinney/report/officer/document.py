@@ -19,7 +19,7 @@ from spinney.report.page.measured import numbers
 from spinney.report.report import Report, load_report
 from spinney.report.settings import settings_in_words
 from spinney.report.verdicts import measured_in_words, verdict
-from spinney.report.words import capital, some
+from spinney.report.words import capital, date_of, some
 from spinney.tables.schema import Column, Label
 from spinney.version import __version__
 
@@ -76,10 +76,10 @@ def officer_document(folder: Path, ledgers: tuple[Path, ...] = ()) -> str:
     sections = {
         "Purpose": _purpose(about, told_in),
         "Parties and contacts": _parties(report, about, source, told_in),
-        "Data": _data(model, about, model_source, told_in),
+        "Data": _data(report, model, about, model_source, told_in),
         "Who learns what": _who_learns_what(report, source),
         "What is promised": claims_section(report, source),
-        "What this epsilon means for a person": odds_section(report, source),
+        "What this epsilon means for a record": odds_section(report, source),
         "How the model left": _how_it_left(report, model, source, model_source),
         "What attacks got: the audit": audit_section(audit, model_source),
         "How good the model is": _quality(report, source),
@@ -180,15 +180,36 @@ def _parties(report: ReportFacts, about: About, source: Source, told_in: Source 
     ]
     words = "Each party kept its rows. The coordinator holds none."
     both = (source,) if told_in is None else (source, told_in)
-    return join_html(said(words, *both), table("Parties", ["who", "part", "contact"], lines))
+    found = table("Parties", ["who", "part", "contact"], lines)
+    return join_html(said(words, *both), found, _rules(report, source))
+
+
+def _rules(report: ReportFacts, source: Source) -> Html:
+    """Return the rules of the policy of the party whose report this is."""
+    if report.simulated:
+        return join_html()
+    if not report.rules:
+        words = "The rules of a party's policy stand in that party's own document."
+        return said(words, source)
+    words = (
+        f"The rules of the policy ([policy] in its file) of {report.told_by}, as they held when "
+        "the run ended. It refuses a job that breaks one of them."
+    )
+    lines: list[list[Content]] = [[rule, told] for rule, told in report.rules.items()]
+    return join_html(said(words, source), table("Policy", ["rule", "says"], lines))
 
 
 def _data(
-    model: ForestModel | None, about: About, source: Source | None, told_in: Source | None
+    report: ReportFacts,
+    model: ForestModel | None,
+    about: About,
+    source: Source | None,
+    told_in: Source | None,
 ) -> Html:
     if model is None or source is None:
         words = "There is no model in this folder, so its columns are not known here."
         return tag("p", words, class_="warn")
+    dates = () if report.subject is None else report.subject.dates
     places: list[tuple[Column | Label, str]] = [
         (model.schema.label, "label: what the model predicts"),
         *((column, "column") for column in model.schema.columns),
@@ -197,7 +218,7 @@ def _data(
         [
             place.name,
             role,
-            _public_facts(place),
+            _public_facts(place, dates),
             about.data_categories.get(place.name, "not stated"),
         ]
         for place, role in places
@@ -209,10 +230,14 @@ def _data(
     )
 
 
-def _public_facts(place: Column | Label) -> str:
+def _public_facts(place: Column | Label, dates: tuple[str, ...]) -> str:
     listed = place.classes if isinstance(place, Label) else place.categories
     if listed is not None:
         return f"one of {', '.join(map(str, listed))}"
+    if place.range is not None and place.name in dates:
+        return f"date from {date_of(place.range[0])} to {date_of(place.range[1])}"
+    if place.name in dates:
+        return "date"
     if place.range is not None:
         return f"number from {place.range[0]:g} to {place.range[1]:g}"
     return place.kind

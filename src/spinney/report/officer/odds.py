@@ -1,6 +1,6 @@
-"""What an epsilon means for one person: how far the odds of a guess can move.
+"""What an epsilon means for one record: how far the odds of a guess can move.
 
-Somebody who holds a suspicion about a person, of probability p, has odds p : (1 - p). An answer of
+Somebody who holds a suspicion about a record, of probability p, has odds p : (1 - p). An answer of
 epsilon e multiplies these odds by e^epsilon at most, whoever looks and whatever else they know;
 with delta, except with a probability of about delta (Wasserman and Zhou 2010; Kasiviswanathan and
 Smith 2014).
@@ -34,7 +34,7 @@ def odds_table(epsilons: dict[Fraction, str]) -> Html:
         ]
         for epsilon, unit in sorted(epsilons.items())
     ]
-    return table("What somebody may come to believe about one person", headings, lines)
+    return table("What somebody may come to believe about one record", headings, lines)
 
 
 def _factor(epsilon: float) -> str:

@@ -19,7 +19,7 @@ def residual_risks(report: ReportFacts) -> list[str]:
     if ("reader", "UNPROTECTED") in verdicts:
         found.append(
             "No epsilon holds against readers of the model: nothing bounds what they may find out "
-            "about one person. Hardening makes that harder and is no guarantee."
+            "about one record. Hardening makes that harder and is no guarantee."
         )
     if any(_saw_numbers(claim) for claim in report.privacy):
         found.append(

@@ -15,6 +15,8 @@ STYLE_OF_MODEL = {
     "alone": ("#767676", "o"),
     "together": ("#0072b2", "o"),
     "pooled": ("#b86e00", "d"),
+    "joint tree": ("#d55e00", "o"),
+    "joint forest": ("#cc79a7", "d"),
 }
 NO_NOISE = " (no noise)"
 OTHER_STYLE = ("#009e73", "d")

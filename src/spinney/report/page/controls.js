@@ -81,7 +81,7 @@ function rowForm(forest, drawing, form) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const row = new Array(forest.columns.length).fill(null);
-    for (const [i, field] of fields) row[i] = field.value === "" ? null : Number(field.value);
+    for (const [i, field] of fields) row[i] = field.value === "" ? null : field.type === "date" ? Date.parse(field.value) / DAY : Number(field.value);
     drawing.follow(row);
     output.replaceChildren(...answer(forest, row, fields));
   });
@@ -94,6 +94,7 @@ function fieldOf(forest, i) {
     const options = choices.map((name, value) => element("option", { value }, name));
     return element("select", {}, ...options, element("option", { value: "" }, "(missing)"));
   }
+  if (column.is_date) return element("input", { type: "date", value: column.middle === null ? "" : dateOf(column.middle) });
   return element("input", { type: "number", step: "any", value: column.middle, placeholder: "missing" });
 }
 

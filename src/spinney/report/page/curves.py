@@ -1,6 +1,6 @@
 """Small charts of a prediction or a score as one quantity changes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from spinney.report.page.charts import COLOURS, short
 from spinney.report.page.markup import Content, Html, join_html, tag
@@ -18,12 +18,14 @@ def curve(
     ends: tuple[float, float] | None = None,
     *,
     reach: Sequence[float] | None = None,
+    named: Callable[[float], str] | None = None,
 ) -> Html:
     """Return a line chart over numbers.
 
     `ends` are those of the scale, else of the values; `reach` is how far noise may have moved the
-    first line.
+    first line; `named` writes a place on the axis, as a date for example.
     """
+    named = named or _number
     values = [v for _, line in series for v in line]
     if reach is not None:
         first = series[0][1]
@@ -41,8 +43,8 @@ def curve(
         tag("line", x1=_LEFT, y1=108, x2=_RIGHT, y2=108, class_="axis"),
         tag("text", _number(y_high), x=_LEFT - 4, y=18, text_anchor="end", class_="soft"),
         tag("text", _number(y_low), x=_LEFT - 4, y=106, text_anchor="end", class_="soft"),
-        tag("text", _number(at[0]), x=_LEFT, y=122, class_="soft"),
-        tag("text", _number(at[-1]), x=_RIGHT, y=122, text_anchor="end", class_="soft"),
+        tag("text", named(at[0]), x=_LEFT, y=122, class_="soft"),
+        tag("text", named(at[-1]), x=_RIGHT, y=122, text_anchor="end", class_="soft"),
     ]
     if reach is not None:
         held = list(zip(at, series[0][1], reach, strict=True))
@@ -55,7 +57,7 @@ def curve(
         way = " ".join(f"{x},{y}" for x, y in points)
         parts.append(tag("polyline", points=way, fill="none", stroke=_ink(number), stroke_width=2))
         parts += [
-            _spot(x, y, number, f"{name}: {_number(value)} at {_number(where)}")
+            _spot(x, y, number, f"{name}: {_number(value)} at {named(where)}")
             for (x, y), where, value in zip(points, at, line, strict=True)
         ]
     return _figure(title, parts, 126, series)

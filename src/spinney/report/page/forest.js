@@ -147,7 +147,8 @@ class Forest {
     }
     if (this.cutAt(node) === Infinity) return [column.name, "is known"];
     if (column.kind === "boolean") return [column.name, "is no"];
-    return [column.name, `≤ ${shortNumber(this.cutAt(node))}`];
+    const cut = this.cutAt(node);
+    return [column.name, `≤ ${column.is_date ? dateOf(cut) : shortNumber(cut)}`];
   }
 
   path(tree, row) {
@@ -175,6 +176,14 @@ class Forest {
     for (const column of this.feature) if (column !== this.leafMark) found[column] += 1;
     return found;
   }
+}
+
+const DAY = 86400000; // milliseconds
+
+/* The date that so many days after 1970-01-01 is. */
+function dateOf(days) {
+  const found = new Date(Math.floor(days) * DAY);
+  return Number.isNaN(found.valueOf()) ? shortNumber(days) : found.toISOString().slice(0, 10);
 }
 
 function shortNumber(x) {

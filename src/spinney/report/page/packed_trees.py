@@ -38,17 +38,24 @@ class PackedTrees:
     n_drawn: int
 
 
-def pack_trees(model: ForestModel, holder: Mapping[str, str] | None = None) -> PackedTrees:
+def pack_trees(
+    model: ForestModel, holder: Mapping[str, str] | None = None, dates: tuple[str, ...] = ()
+) -> PackedTrees:
     """Return the trees, or the first few if a page cannot hold them all.
 
-    `holder` names the party of each column, if the columns belong to different parties.
+    `holder` names the party of each column, if the columns belong to different parties; `dates`
+    are the columns that count days.
     """
+    shown = {
+        column.name: {"holder": (holder or {}).get(column.name), "is_date": column.name in dates}
+        for column in model.schema.columns
+    }
     base = None
     if model.boosted is not None:
         model, base = scores_of(model)
     n_trees = model.forest.n_trees
     while True:
-        found = _packed(model, n_trees, holder or {}, base)
+        found = _packed(model, n_trees, shown, base)
         room = max(0, MOST_BYTES - len(found.head))
         if len(found.data) <= room or n_trees == 1:
             return found
@@ -96,7 +103,7 @@ def scores_of(model: ForestModel) -> tuple[ForestModel, float]:
 
 
 def _packed(
-    model: ForestModel, n_trees: int, holder: Mapping[str, str], base: float | None
+    model: ForestModel, n_trees: int, shown: Mapping[str, dict[str, Any]], base: float | None
 ) -> PackedTrees:
     forest, schema = model.forest, model.schema
     order = level_order(forest, n_trees)
@@ -122,7 +129,7 @@ def _packed(
         "is_direct": is_direct,
         "owners": list(model.owners),
         "columns": [
-            {**_column(model, place), "holder": holder.get(column.name)}
+            {**_column(model, place), **shown[column.name]}
             for place, column in enumerate(schema.columns)
         ],
         "label": schema.label.name,

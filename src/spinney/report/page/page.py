@@ -183,7 +183,8 @@ def _trees(report: ReportFacts, model: ForestModel | None) -> Html:
     if model is None:
         return tag("p", "There is no model, so there are no trees to show.")
     holder = {column: one.party for one in report.holders for column in one.columns}
-    trees = pack_trees(model, holder)
+    dates = () if report.subject is None else report.subject.dates
+    trees = pack_trees(model, holder, dates)
     imitating = distilled(report)
     return tag(
         "div",

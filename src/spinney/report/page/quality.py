@@ -9,6 +9,8 @@ from spinney.report.page.measured import measured
 from spinney.report.verdicts import (
     FEWEST,
     LESS_IS_BETTER,
+    below_majority,
+    beside_joint,
     joinings,
     score_names,
     scored_in_words,
@@ -18,7 +20,14 @@ from spinney.report.verdicts import (
 )
 from spinney.report.words import capital
 
-MODELS = {"local": "alone", "": "together", "pooled": "pooled"}
+MODELS = {
+    "local": "alone",
+    "": "together",
+    "home": "fitted at home",
+    "pooled": "pooled",
+    "joint_tree": "joint tree",
+    "joint_forest": "joint forest",
+}
 _PERSONAL = {**MODELS, "": "own tree, evolved together"}
 
 Words = Mapping[str, str]  # the name of each model
@@ -32,7 +41,9 @@ def worth_it(report: ReportFacts) -> Html:
     words = words_of_models(report)
     rows = ", ".join(dict.fromkeys(q.rows for q in found))
     told = [one.in_words() for one in joinings(found)] if len(report.parties) > 1 else []
-    parts: list[Content] = [tag("p", words, class_="lead") for words in told or [verdict(report)]]
+    told = [*(told or [verdict(report)]), *filter(None, [beside_joint(found)])]
+    parts: list[Content] = [tag("p", words, class_="lead") for words in told]
+    parts += [tag("p", words, class_="warn") for words in below_majority(found)]
     scored = scored_in_words(report.subject.scored) if report.subject else ""
     of_class = f" {scored}" if scored else ""
     parts.append(
@@ -55,7 +66,10 @@ def words_of_models(report: ReportFacts) -> Words:
     words = _PERSONAL if report.history else MODELS  # each party then has a tree of its own
     if not report.is_private:
         return words
-    return {model: f"{word}{NO_NOISE}" if model else word for model, word in words.items()}
+    return {
+        model: f"{word}{NO_NOISE}" if model in ("local", "pooled") else word
+        for model, word in words.items()
+    }
 
 
 def _models(found: Sequence[PartyQuality], score: str) -> list[str]:

@@ -5,6 +5,7 @@ from spinney.report.facts import ReportFacts
 from spinney.report.page.charts import COLOURS, bar
 from spinney.report.page.curves import curve, marks
 from spinney.report.page.markup import Content, Html, join_html, table, tag
+from spinney.report.words import date_of
 
 _SHOWN = 20
 
@@ -26,7 +27,11 @@ def why(report: ReportFacts, classes: tuple[object, ...] | None) -> Html:
         drawn = _drawn(len(explained.dependence[0].outputs[0]))
         values = [row[o] for one in explained.dependence for row in one.outputs for o in drawn]
         ends = min(values), max(values)
-        charts = (_dependence(one, classes, ends) for one in explained.dependence)
+        dates = () if report.subject is None else report.subject.dates
+        charts = (
+            _dependence(one, classes, ends, is_date=one.column in dates)
+            for one in explained.dependence
+        )
         parts.append(tag("div", *charts, class_="small"))
     parts.append(
         tag(
@@ -76,7 +81,11 @@ def _loss(one: Importance, most: float) -> list[Content]:
 
 
 def _dependence(
-    found: Dependence, classes: tuple[object, ...] | None, ends: tuple[float, float]
+    found: Dependence,
+    classes: tuple[object, ...] | None,
+    ends: tuple[float, float],
+    *,
+    is_date: bool,
 ) -> Html:
     """Return a chart; all charts have the same scale, so that they can be compared."""
     series = [
@@ -85,7 +94,7 @@ def _dependence(
     ]
     numbers = [value for value in found.at if not isinstance(value, str)]
     if len(numbers) == len(found.at):
-        return curve(found.column, numbers, series, ends)
+        return curve(found.column, numbers, series, ends, named=date_of if is_date else None)
     return marks(found.column, [str(value) for value in found.at], series, ends)
 
 

@@ -12,15 +12,18 @@ from time import monotonic
 from typing import Final
 
 from spinney.errors import PartyLostError, ProtocolError
+from spinney.transport.remote.ahead import RunningSum, divided, whole
 from spinney.transport.remote.certificates import Peer
 from spinney.transport.remote.channel import transfer_seconds
 from spinney.transport.remote.frames import (
     FRAME_LIMIT,
+    Ahead,
     Decision,
     End,
     Hello,
     Inquiry,
     Offer,
+    Part,
     RemoteFrame,
     Said,
     encode,
@@ -54,6 +57,9 @@ class PartyStream:
         self._number = 0
         self._asked = b""  # digest of the question on its way
         self._arrived: bytes | None = None
+        self.parts = bytearray()  # of the answer to it
+        self.promise = b""  # the digest of all of them
+        self._ahead = bytearray()  # what was sent of the next question
         self._verdicts: dict[int, Decision] = {}
 
     def limit(self) -> int:
@@ -87,11 +93,18 @@ class PartyStream:
     def rest(self) -> None:
         """Expect nothing more in the present attempt."""
         self.attempt, self._asked = ("", 0), b""
+        self._forget_parts()
+
+    def _forget_parts(self) -> None:
+        self.parts.clear()
+        self.promise = b""
+        self._ahead.clear()
 
     def offer(self, offer: Offer) -> int:
         """Offer an attempt; return the number under which the verdict will come."""
         self._number += 1
         self._asked, self._arrived = b"", None
+        self._forget_parts()
         self.attempt = (offer.run, offer.attempt)
         self.send(
             Offer(
@@ -112,9 +125,15 @@ class PartyStream:
         if digest != self._asked:
             self._number += 1
             self._asked, self._arrived = digest, None
-            self.send(Inquiry(self._number, data))
+            self.send(Inquiry(self._number, *divided(data, bytes(self._ahead))))
+            self._forget_parts()
 
-    def heard(self, frame: Decision | Said) -> None:
+    def send_ahead(self, data: bytes) -> None:
+        """Send a part of the sum of all answers, which the next question will tell."""
+        self._ahead += data
+        self.send(Ahead(self._number, data))
+
+    def heard(self, frame: Decision | Part | Said) -> None:
         """Take a frame from the party; raise if nobody asked for it."""
         with self._changed:
             self.last_heard = monotonic()
@@ -123,8 +142,23 @@ class PartyStream:
             if isinstance(frame, Decision):
                 self._verdicts = {frame.number: frame}
             elif frame.number == self._number:
-                self._arrived = frame.body  # that it still works is of no use once it has answered
+                self._take(frame)
             self._changed.notify_all()
+
+    def _take(self, frame: Part | Said) -> None:
+        """Keep an answer, or a part of one; all parts together may be as long as an answer."""
+        if isinstance(frame, Said):  # that it still works is of no use once it has answered
+            parts = bytes(self.parts)
+            if parts and (frame.at < 0 or sha256(parts).digest() != self.promise):
+                raise ProtocolError("The parts of its answer are not those that it began with.")
+            self._arrived = whole(frame.body, frame.at, parts)
+        elif self.parts and frame.digest != self.promise:
+            raise ProtocolError("The parts of its answer are not those that it began with.")
+        elif not frame.data or len(self.parts) + len(frame.data) > self.limit():
+            raise ProtocolError("It sent more parts than an answer may have, or nobody asked.")
+        else:
+            self.parts += frame.data
+            self.promise = frame.digest
 
     def verdict(self, number: int) -> Decision | None:
         """Return the verdict on an offer; None if there is none yet."""
@@ -151,6 +185,7 @@ class Attendance:
         now = monotonic()
         self._last = {name: (place, now) for name, place in (places or {}).items()}
         self._settle = settle
+        self._sum = RunningSum(b"", ())  # of the question that was asked last
         self.most = FRAME_LIMIT  # bytes of an answer
 
     def names(self) -> tuple[str, ...]:
@@ -241,6 +276,8 @@ class Attendance:
         came: dict[str, object] = {}
         digest = sha256(data).digest()
         with self._changed:
+            if self._sum.digest != digest:
+                self._sum = RunningSum(digest, [self._streams.get(name) for name in names])
             while True:
                 if is_unwanted():
                     raise AbortedError
@@ -253,7 +290,9 @@ class Attendance:
                     stream.ask(data, digest)
                     said = stream.taken()
                     if said is not None:
+                        self._sum.require_kept(name, stream.promise)
                         came[name] = said
+                self._sum.go_on()
                 if len(came) == len(names) or not self._changed.wait(until - monotonic()):
                     return came
 

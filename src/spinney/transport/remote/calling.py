@@ -13,17 +13,19 @@ import grpc
 from spinney import errors
 from spinney.errors import InternalError, PolicyError, ProtocolError, SpinneyError, StorageError
 from spinney.transport.remote import frames
+from spinney.transport.remote.ahead import Arrived, frames_of
 from spinney.transport.remote.frames import (
+    Ahead,
     Decision,
     Done,
     End,
     Hello,
     Inquiry,
     Offer,
+    Part,
     Present,
     Refused,
     RemoteFrame,
-    Said,
     Unwelcome,
     Welcome,
 )
@@ -104,14 +106,21 @@ class _Work:
         self._party = party
         self._outgoing = outgoing
         self._tasks: SimpleQueue[RemoteFrame | None] = SimpleQueue()
+        self._arrived = Arrived()
         Thread(target=self._run, name="spinney-answers", daemon=True).start()
 
     def do(self, frame: RemoteFrame) -> None:
         """Do what a frame asks, after what earlier ones asked."""
-        if isinstance(frame, End):  # not after a long answer: it is no longer wanted
-            self._party.end(frame.run, frame.attempt, frame.heads, frame.why)
-        else:
-            self._tasks.put(frame)
+        match frame:
+            case End():  # not after a long answer: it is no longer wanted
+                self._party.end(frame.run, frame.attempt, frame.heads, frame.why)
+            case Ahead():
+                self._arrived.take(frame)
+            case Inquiry():
+                self._tasks.put(self._arrived.asked(frame))
+            case _:
+                self._arrived = Arrived()
+                self._tasks.put(frame)
 
     def close(self) -> None:
         """Do no more."""
@@ -125,9 +134,15 @@ class _Work:
                         self._outgoing.put(self._party.take(frame))
                     case Inquiry(number, body):
                         for said in self._party.answer(body):
-                            self._outgoing.put(Said(number, said))
+                            self._say(number, said)
             except Exception:  # noqa: BLE001  its text may hold data and stays here
                 _LOG.exception("A message could not be answered.")
+
+    def _say(self, number: int, said: bytes) -> None:
+        for frame in frames_of(number, said):
+            if isinstance(frame, Part):
+                self._arrived.sent(frame)
+            self._outgoing.put(frame)
 
 
 class Session:

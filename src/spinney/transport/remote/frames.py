@@ -19,7 +19,7 @@ FRAME_LIMIT: Final = 1 << 31
 SMALL: Final = 4 << 20
 """The most bytes of a person's request or answer."""
 
-VERSION: Final = 1
+VERSION: Final = 2
 SLACK: Final = 1 << 16
 """How many bytes anybody may send at any time: greetings, refusals, and a frame's own fields."""
 
@@ -57,11 +57,20 @@ class Decision(RemoteFrame, frozen=True):
     head: bytes = b""  # of the party's ledger, and what it keeps of others'
 
 
+class Part(RemoteFrame, frozen=True):
+    """A part of the numbers in the answer to a question; the rest of the answer follows."""
+
+    number: int
+    data: bytes
+    digest: bytes  # of all parts together: nobody changes the last ones after the first
+
+
 class Said(RemoteFrame, frozen=True):
     """The answer to a question, or that the party is still working on it."""
 
     number: int
     body: bytes
+    at: int = -1  # where in the body its parts belong; below 0: it has none
 
 
 # --- to a party -----------------------------------------------------------------------------------
@@ -90,11 +99,19 @@ class Offer(RemoteFrame, frozen=True):
     heads: tuple[bytes, ...] = ()  # of the parties' ledgers, as the coordinator keeps them
 
 
+class Ahead(RemoteFrame, frozen=True):
+    """A part of what your next question will say: the sum of the parts of all answers."""
+
+    number: int  # of the question that they answer
+    data: bytes
+
+
 class Inquiry(RemoteFrame, frozen=True):
     """Answer this question of the attempt you take part in."""
 
     number: int
     body: bytes
+    at: int = -1  # where in the body belongs what was sent ahead; below 0: nothing was
 
 
 class End(RemoteFrame, frozen=True):
@@ -167,8 +184,8 @@ class Refused(RemoteFrame, frozen=True):
     text: str
 
 
-ANSWERS: Final = Decision | Said  # from a party, after its hello
-TO_PARTY: Final = Welcome | Unwelcome | Offer | Inquiry | End
+ANSWERS: Final = Decision | Part | Said  # from a party, after its hello
+TO_PARTY: Final = Welcome | Unwelcome | Offer | Ahead | Inquiry | End
 FROM_PERSON: Final = (Submit, Resume, Runs, Show, Abort, Fetch, Present)
 REQUESTS: Final = Submit | Resume | Runs | Show | Abort | Fetch | Present
 TO_PERSON: Final = Done | Refused

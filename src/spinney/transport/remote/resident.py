@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from spinney.errors import ProtocolError, SpinneyError
 from spinney.transport import codec
-from spinney.transport.channel import Answering, Ask
+from spinney.transport.channel import Answering, Ask, keep_told_back, told_back
+from spinney.transport.remote.ahead import with_span
 from spinney.transport.remote.wire import (
     QUESTION_LIMIT,
     REPLY,
@@ -103,7 +104,7 @@ class Resident:
                 yield working
                 return
             else:
-                yield codec.encode(answer)
+                yield with_span(codec.encode(answer), told_back(answer))
                 return
 
     def answer(self, data: object) -> bytes:
@@ -170,7 +171,9 @@ class Resident:
             reply = self._party.answer(ask)
             here = (envelope.run, envelope.attempt, envelope.number)
             body, head = codec.encode(reply), self._head()
-            return Answer(*here, REPLY, type(reply).__name__, "", body, head)
+            answer = Answer(*here, REPLY, type(reply).__name__, "", body, head)
+            numbers = told_back(reply)
+            return answer if numbers is None else keep_told_back(answer, numbers)
         except SpinneyError as error:
             _note_refused(envelope, error)
             return refusal(envelope, error)

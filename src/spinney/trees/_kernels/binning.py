@@ -22,11 +22,13 @@ def ordered_words(values, out):
 
 
 @kernel
-def count_digits(words, missing, step, lead_table, second_table, third_table, shift, mask, counts):
-    """Count words by (cell, next digit).
+def count_digits(
+    words, missing, step, lead_table, second_table, third_table, shift, mask, start, spare, counts
+):
+    """Count words by (cell, next digit), from `start` on.
 
     One look-up for each known digit finds the cell of a word: by its leading 12 bits, then by the
-    next 7, then by the next 7. Cell 0 means "not a requested cell".
+    next 7, then by the next 7. Cell 0 means "not a requested cell" and is counted at `spare`.
     """
     low = np.uint32(shift)
     for i in range(words.shape[0]):
@@ -38,7 +40,9 @@ def count_digits(words, missing, step, lead_table, second_table, third_table, sh
             cell = third_table[cell, (word >> np.uint32(6)) & np.uint32(127)]
         if missing[i]:
             cell = np.uint16(0)
-        counts[cell, (word >> low) & np.uint32(mask)] += 1
+        digit = np.int64((word >> low) & np.uint32(mask))
+        place = start + (np.int64(cell) - 1) * (mask + 1) + digit
+        counts[place if cell > 0 else spare] += 1
 
 
 @kernel

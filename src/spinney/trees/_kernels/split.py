@@ -6,7 +6,8 @@ Scores are written so that larger is better and a gain is `score - score of the 
 - entropy:  sum over children of (sum_c f(w_c)) - f(W),     f(x) = x log2 x
 - variance: D^2 / (N n_left n_right), D = s_left N - S n_left, already a gain
 
-Ties go to the first slot, then to the lowest cut. The same sums give the same cut everywhere.
+Ties go to the first slot, then to the lowest cut; a cut beside empty cells goes to their middle.
+The same sums give the same cut everywhere.
 
 A node without a cut says why: no column tells its rows apart (`ALIKE`), so that another column may;
 or one does, but no cut of it is allowed (`APART`).
@@ -206,6 +207,20 @@ def _keep_cut(kept, node, slot, cell, missing_left, add, shift):
 
 
 @inlined
+def _middle_of_gap(counts, width, at, cell, n_regular):
+    """Return the middle one of the cuts that part a node's rows as the cut above `cell` does.
+
+    Cells above it may be empty, and rows to come can lie there. As scikit-learn does, the cut goes
+    half way to the next row; if none follows, it stays. `width` counters of a cell are rows.
+    """
+    for above in range(cell + 1, n_regular):
+        for k in range(width):
+            if counts[at + above, k] != 0:
+                return cell + ((above - cell) >> 1)
+    return cell
+
+
+@inlined
 def _keep_set(kept, node, slot, order, n_left, n_used, missing_cell, rest_left):
     """Keep the first cells of `order` as the node's best set; unseen bins too if `rest_left`.
 
@@ -316,7 +331,8 @@ def best_class_splits(
                     if cell >= 0:
                         best = score
                         missing_left = side == 1 if n_missing > 0 else 2 * n_left > n_all
-                        _keep_cut(kept, node, slot, cell, missing_left, add, shift)
+                        middle = _middle_of_gap(counts, n_classes, at, cell, n_regular)
+                        _keep_cut(kept, node, slot, middle, missing_left, add, shift)
                         for c in range(n_classes):
                             best_left[node, c] = counts[at + missing_cell, c] if side == 1 else 0
                             for before in range(cell + 1):
@@ -416,7 +432,8 @@ def best_mean_splits(
                         if gain > best:
                             best = gain
                             missing_left = side == 1 if n_missing > 0 else 2 * n_left > n_all
-                            _keep_cut(kept, node, slot, cell, missing_left, add, shift)
+                            of_gap = _middle_of_gap(sums, 1, at, cell, n_regular)
+                            _keep_cut(kept, node, slot, of_gap, missing_left, add, shift)
                             best_left[node, 0] = n_left
                             best_left[node, 1] = s_left
             else:

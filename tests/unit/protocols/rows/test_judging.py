@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, r2_score
 
 from spinney import HorizontalForestClassifier, HorizontalForestRegressor
-from spinney.protocols.rows.quality import quality_of
+from spinney.protocols.rows.quality import quality_of, with_majorities
 
 
 def test_scores_of_two_classes_are_scikit_learn_s():
@@ -40,6 +40,20 @@ def test_a_party_with_no_row_to_judge_by_has_no_score(counts):
     found = quality_of(counts, bootstrap=True, step=1.0)
     assert found.n_rows == 0
     assert found.scores == {}
+
+
+def test_each_party_is_told_how_common_its_most_common_class_is_here_and_everywhere():
+    counts = {"a": np.array([[8, 1], [1, 0]]), "b": np.array([[1, 1], [4, 24]])}
+    quality = {name: quality_of(held, bootstrap=True, step=1.0) for name, held in counts.items()}
+    found = with_majorities(quality, counts)
+    assert (found["a"].scores["majority"], found["a"].scores["joint_majority"]) == (0.9, 11 / 40)
+    assert (found["b"].scores["majority"], found["b"].scores["joint_majority"]) == (
+        28 / 30,
+        29 / 40,
+    )
+    none = {"a": np.zeros((2, 2), int), "b": counts["b"]}
+    nobody = {name: quality_of(held, bootstrap=True, step=1.0) for name, held in none.items()}
+    assert with_majorities(nobody, none)["a"].scores == {}
 
 
 def test_on_training_rows_the_counts_are_the_model_s_own_predictions(ward_table, ward_labels):

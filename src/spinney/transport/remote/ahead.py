@@ -1,0 +1,150 @@
+"""Numbers that travel ahead: parts of an answer, and the sum of all parties' parts.
+
+A line carries both ways at once. Where the sum of the parties' numbers is told to them as it is, it
+comes back part by part while the rest is still on its way up. Nothing else changes: an answer and a
+question have the same bytes as if they came whole, they are only put together at their receiver. A
+party that has connected again is sent its question whole.
+
+With its first part a party says the digest of all: so it cannot choose the last ones by what came
+back of the first, nor after it has connected again.
+"""
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from threading import Lock
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spinney.errors import ProtocolError, StorageError
+from spinney.transport.remote.frames import Ahead, Inquiry, Part, Said
+
+PART: Final = 1 << 16
+"""The most bytes of a part; also the fewest for which it is worth while."""
+
+_WORD: Final = 8
+
+
+class Divided(bytes):
+    """The bytes of an answer, and which of them are numbers that travel ahead of the rest."""
+
+    span: tuple[int, int]
+
+
+def with_span(answer: bytes, numbers: NDArray[Any] | None) -> bytes:
+    """Return the bytes of an answer, and with them where these numbers stand, if there are many."""
+    if numbers is None or numbers.dtype != np.uint64 or numbers.nbytes < PART:
+        return answer
+    first = answer.find(np.ascontiguousarray(numbers, "<u8").tobytes())
+    if first < 0:
+        return answer
+    found = Divided(answer)
+    found.span = (first, first + numbers.nbytes)
+    return found
+
+
+def frames_of(number: int, answer: bytes) -> Iterator[Part | Said]:
+    """Yield the frames of an answer."""
+    if not isinstance(answer, Divided):
+        yield Said(number, answer)
+        return
+    first, last = answer.span
+    promise = sha256(answer[first:last]).digest()
+    for begin in range(first, last, PART):
+        yield Part(number, answer[begin : min(begin + PART, last)], promise)
+    yield Said(number, answer[:first] + answer[last:], first)
+
+
+def whole(body: bytes, at: int, ahead: bytes) -> bytes:
+    """Return a body with what came ahead of it in its place; below 0: nothing belongs to it."""
+    if at < 0:
+        return body
+    if at > len(body) or not ahead:
+        raise StorageError("A message lacks what should have come ahead of it.")
+    return b"".join((body[:at], ahead, body[at:]))
+
+
+def divided(body: bytes, ahead: bytes) -> tuple[bytes, int]:
+    """Return a body without what was sent ahead, and its place; all of it if it holds no such."""
+    at = body.find(ahead) if ahead else -1
+    return (body, at) if at < 0 else (body[:at] + body[at + len(ahead) :], at)
+
+
+class Arrived:
+    """What came to a party ahead of its next question: never more than it sent itself."""
+
+    def __init__(self) -> None:
+        self._number = 0  # of the question that it answers
+        self._sent = 0
+        self._held = bytearray()
+        self._lock = Lock()  # answers leave in a thread of their own
+
+    def sent(self, part: Part) -> None:
+        """Expect as much of the sum as leaves in a part."""
+        with self._lock:
+            if part.number == self._number:
+                self._sent += len(part.data)
+
+    def take(self, frame: Ahead) -> None:
+        """Keep a part of the sum; raise if it is not about the parts that left."""
+        with self._lock:
+            fits = frame.data and frame.number == self._number
+            if not fits or len(self._held) + len(frame.data) > self._sent:
+                raise StorageError("More of a sum came than this party sent parts for it.")
+            self._held += frame.data
+
+    def asked(self, inquiry: Inquiry) -> Inquiry:
+        """Return a question as a whole; it is the one that is answered from now on."""
+        with self._lock:
+            body = whole(inquiry.body, inquiry.at, bytes(self._held))
+            self._number, self._sent = inquiry.number, 0
+            self._held.clear()
+        return Inquiry(inquiry.number, body)
+
+
+class Sending(Protocol):
+    """A party's connection, as the sum of parts sees it."""
+
+    name: str
+    is_open: bool
+    parts: bytearray  # of its answer, so far
+    promise: bytes  # the digest that it said of all of them
+
+    def send_ahead(self, data: bytes) -> None:
+        """Send a part of the sum."""
+        ...
+
+
+class RunningSum:
+    """The sum of the parts that all parties have sent, of one question to all of them."""
+
+    def __init__(self, digest: bytes, streams: Sequence[Sending | None]) -> None:
+        self.digest = digest
+        self._streams = [stream for stream in streams if stream is not None]
+        self._goes_on = len(self._streams) == len(streams) > 1
+        self._done = 0
+        self._promised: dict[str, bytes] = {}  # what those said who were sent some of the sum
+
+    def go_on(self) -> None:
+        """Add up what has come of all, and send it on; not after somebody's connection ended."""
+        self._goes_on = self._goes_on and all(stream.is_open for stream in self._streams)
+        if not self._goes_on:
+            return
+        last = min(len(stream.parts) for stream in self._streams) // _WORD * _WORD
+        if last <= self._done:
+            return
+        total = np.zeros((last - self._done) // _WORD, "<u8")
+        for stream in self._streams:
+            total += np.frombuffer(bytes(stream.parts[self._done : last]), "<u8")
+        for stream in self._streams:
+            self._promised.setdefault(stream.name, stream.promise)
+            stream.send_ahead(total.tobytes())
+        self._done = last
+
+    def require_kept(self, name: str, promise: bytes) -> None:
+        """Raise if a party that saw some of the sum has answered otherwise than it said before."""
+        if self._promised.get(name, promise) != promise:
+            error = ProtocolError("It answered otherwise after it saw a part of the sum.")
+            error.party = name
+            raise error

@@ -1,0 +1,267 @@
+"""Masked sums that come back while the rest goes up: over real connections, and with hostile ends.
+
+A blind job whose parties are all needed sends the words of an answer in parts, and gets their sum
+in parts. Parts are small here, so that every step has many.
+"""
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from threading import Event, local
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from deployed.handmade import CLINICS, agreed_job  # type: ignore[import-not-found]
+from deployed.one_process import models_of  # type: ignore[import-not-found]
+from deployed.served import Served  # type: ignore[import-not-found]
+from spinney.errors import ProtocolError
+from spinney.report.report import load_report
+from spinney.transport.remote import ahead, calling
+from spinney.transport.remote.attendance import PartyStream
+from spinney.transport.remote.frames import Inquiry, Part, Said
+
+MADE = {"coordinator": '"blind"', "secure_sum": "true"}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with Served(tmp_path_factory.mktemp("ahead")).up(*CLINICS) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _in_small_parts(monkeypatch):
+    monkeypatch.setattr(ahead, "PART", 64)
+
+
+@dataclass
+class Line:
+    """What went down each party's connection: bytes ahead, and questions."""
+
+    ahead: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CLINICS, 0))
+    questions: list[Inquiry] = field(default_factory=list)
+
+
+@pytest.fixture
+def line(monkeypatch):
+    """Listen on the lines."""
+    seen, send_ahead, send = Line(), PartyStream.send_ahead, PartyStream.send
+
+    def ahead_too(stream, data):
+        seen.ahead[stream.name] += len(data)
+        send_ahead(stream, data)
+
+    def sent(stream, frame):
+        if isinstance(frame, Inquiry):
+            seen.questions.append(frame)
+        send(stream, frame)
+
+    monkeypatch.setattr(PartyStream, "send_ahead", ahead_too)
+    monkeypatch.setattr(PartyStream, "send", sent)
+    return seen
+
+
+def run_of(served, name, job="", **settings):
+    agreed = replace(agreed_job(served.folder, job, **(MADE | settings)), name=name)
+    return agreed, served.submit(agreed)
+
+
+def grown(served, agreed, run):
+    """Return the status of a run that must have ended with the pooled model."""
+    status = served.over(run)
+    assert status.state == "finished", status
+    model = (served.file.runs / run / "model.spinney").read_bytes()
+    assert model == models_of(served.folder, agreed)[""]
+    return status
+
+
+def test_sums_come_ahead_and_the_model_is_the_pooled_one(served, line):
+    agreed, run = run_of(served, "ahead")
+    assert grown(served, agreed, run).attempt == 1
+    (sent,) = set(line.ahead.values())
+    assert sent > 1000
+    put_together = [one for one in line.questions if one.at >= 0]
+    assert len(put_together) >= 3 * 4
+    report = load_report(served.file.runs / run)
+    down = sum(sum(one.bytes_down.values()) for one in report.traffic)
+    assert down > 3 * sent  # what came ahead is counted with the question that it belongs to
+    assert not any(one.question == "Reveal" for one in report.traffic)
+
+
+@pytest.mark.parametrize(
+    ("name", "job", "settings"),
+    [
+        ("of-some", "quorum = 2", {"honest": 2}),
+        ("sighted", "", {"coordinator": '"sighted"'}),
+        ("open", "", {"coordinator": None, "secure_sum": "false"}),
+    ],
+)
+def test_sums_that_are_not_told_as_they_are_do_not_come_ahead(served, line, name, job, settings):
+    """With a quorum, or if the coordinator opens a sum, what is told is not the sum of answers."""
+    agreed, run = run_of(served, name, job, **settings)
+    grown(served, agreed, run)
+    assert not any(line.ahead.values())
+    assert all(one.at < 0 for one in line.questions)
+
+
+def test_a_connection_that_is_cut_between_a_sum_and_its_question_costs_no_attempt(
+    served, line, monkeypatch
+):
+    """Its party is sent the question whole; the others need only what is left of theirs."""
+    send_ahead, cut = PartyStream.send_ahead, Event()
+
+    def cutting(stream, data):
+        send_ahead(stream, data)
+        if stream.name == "north" and line.ahead["north"] > 3000 and not cut.is_set():
+            cut.set()
+            served.attendance.dismiss("north")
+
+    monkeypatch.setattr(PartyStream, "send_ahead", cutting)
+    agreed, run = run_of(served, "cut")
+    assert grown(served, agreed, run).attempt == 1
+    assert cut.is_set()
+
+
+def test_a_sum_that_was_changed_on_the_way_ends_the_run(served, monkeypatch):
+    """The coordinator tells north another sum ahead than it tells the others."""
+    send = PartyStream.send
+
+    def lying(stream, frame):
+        if type(frame).__name__ == "Ahead" and stream.name == "north":
+            words = np.frombuffer(frame.data, "<u8") + np.uint64(1)
+            frame = replace(frame, data=words.tobytes())
+        send(stream, frame)
+
+    monkeypatch.setattr(PartyStream, "send", lying)
+    _, run = run_of(served, "changed")
+    status = served.over(run)
+    assert status.state == "failed"
+    assert "is not what the parties replied" in status.message
+    assert not (served.file.runs / run / "model.spinney").exists()
+
+
+def withhold(monkeypatch, is_held):
+    """Let the coordinator say that a sum went ahead to north, and hold some of it back."""
+    send, held = PartyStream.send, []
+
+    def withholding(stream, frame):
+        if type(frame).__name__ == "Ahead" and stream.name == "north":
+            held.append(frame)
+            if is_held(len(held)):
+                return
+        send(stream, frame)
+
+    monkeypatch.setattr(PartyStream, "send", withholding)
+    return held
+
+
+def test_a_party_that_was_sent_nothing_ahead_connects_again_for_its_question(
+    served, monkeypatch, caplog
+):
+    held = withhold(monkeypatch, lambda _: True)
+    agreed, run = run_of(served, "withheld")
+    assert grown(served, agreed, run).attempt == 1
+    assert held
+    assert any("lacks what should have come ahead of it" in one for one in caplog.messages)
+
+
+def test_a_party_that_was_sent_only_some_of_a_sum_answers_nothing(served, monkeypatch):
+    withhold(monkeypatch, lambda number: number == 2)
+    _, run = run_of(served, "some")
+    status = served.over(run)
+    assert status.state in ("failed", "paused"), status
+    assert not (served.file.runs / run / "model.spinney").exists()
+
+
+def changed_answers(monkeypatch, *changes):
+    """Let north send other frames for its first answers in parts, once for each change.
+
+    It is asked again as often as its connection ends.
+    """
+    true, say, speaking = ahead.frames_of, calling._Work._say, local()
+    numbers: list[int] = []
+
+    def saying(work, number, said):
+        speaking.name = work._party._path.parent.name
+        say(work, number, said)
+
+    def other(number, answer):
+        made = list(true(number, answer))
+        if speaking.name == "north" and len(made) > 4 and len(numbers) < len(changes):
+            numbers.append(number)
+            made = changes[len(numbers) - 1](made)
+        return iter(made)
+
+    monkeypatch.setattr(calling._Work, "_say", saying)
+    monkeypatch.setattr(calling, "frames_of", other)
+    return numbers
+
+
+def as_one(made):
+    """Send the parts, and then the whole answer."""
+    *parts, last = made
+    data = b"".join(part.data for part in parts)
+    return [*parts, Said(last.number, ahead.whole(last.body, last.at, data))]
+
+
+def with_other_numbers(made):
+    """Send zeros, as one that has made up its mind anew does: they have the digest of zeros."""
+    *parts, last = made
+    digest = sha256(bytes(sum(len(part.data) for part in parts))).digest()
+    zeros = [replace(part, data=bytes(len(part.data)), digest=digest) for part in parts]
+    return [*zeros, last]
+
+
+OTHER_PARTS = {
+    "short": lambda made: [*made[:1], *made[2:]],
+    "long": lambda made: [*made[:-1], made[0], made[-1]],
+    "swapped": lambda made: [made[1], made[0], *made[2:]],
+    "replayed": lambda made: [made[0], made[0], *made[2:]],
+    "changed at the end": lambda made: [
+        *made[:-2],
+        replace(made[-2], data=bytes(len(made[-2].data))),
+        made[-1],
+    ],
+    "announced anew": lambda made: [*made[:-2], replace(made[-2], digest=b"another"), made[-1]],
+    "and the whole": as_one,
+}
+
+
+@pytest.mark.parametrize("which", OTHER_PARTS)
+def test_a_party_that_sends_other_parts_than_it_began_with_is_cut_off(
+    served, monkeypatch, caplog, which
+):
+    """It is asked again when it is back; here it then says the truth."""
+    changed = changed_answers(monkeypatch, OTHER_PARTS[which])
+    agreed, run = run_of(served, f"parts-{which.replace(' ', '-')}")
+    assert grown(served, agreed, run).attempt == 1
+    assert changed
+    said = "The parts of its answer are not those that it began with."
+    assert any(said in one for one in caplog.messages)
+
+
+def test_a_party_cannot_answer_by_what_it_has_seen_of_the_sum(served, line, monkeypatch):
+    """It sees the sum of all but its last part, leaves, comes back, and says something else."""
+
+    def slowly(made):
+        before = dict(line.ahead)
+        yield from made[:-2]
+        served.wait(lambda: all(line.ahead[name] > before[name] for name in CLINICS))
+        yield as_one(made)[-1]  # which ends the connection
+
+    changed_answers(monkeypatch, slowly, with_other_numbers)
+    _, run = run_of(served, "rushing")
+    status = served.over(run)
+    assert status.state == "failed", status
+    assert "It answered otherwise after it saw a part of the sum." in status.message
+
+
+def test_a_party_that_sends_parts_that_nobody_asked_for_is_cut_off(served):
+    stream = served.attendance._streams["north"]
+    number = stream._number
+    stream._asked = b""
+    with pytest.raises(ProtocolError, match="more parts than an answer may have, or nobody asked"):
+        stream.heard(Part(number, b"x", b""))
+    with pytest.raises(ProtocolError, match="question that was never asked"):
+        stream.heard(Part(number + 1, b"x", b""))
