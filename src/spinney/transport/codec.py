@@ -109,7 +109,8 @@ class _Size:
 
 def _fields_size(part: Any, size_of: Callable[[str, object], _Size]) -> _Size:
     """Return the size of a dataclass, which is the sum over its fields."""
-    held = {name: getattr(part, name) for name in _names(type(part))}
+    kind: Any = type(part)
+    held = {name: getattr(part, name) for name in _names(kind)}
     held = {name: value for name, value in held.items() if value is not msgspec.UNSET}
     sizes = {name: size_of(name, value) for name, value in held.items()}
     names = _items_header(len(sizes)) + sum(map(_text_size, sizes))
@@ -123,7 +124,8 @@ def _fields_size(part: Any, size_of: Callable[[str, object], _Size]) -> _Size:
 
 def _size_of(name: str, value: Any) -> _Size:
     del name
-    if is_dataclass(value) and not _is_packable(type(value)):
+    kind: Any = type(value)
+    if is_dataclass(value) and not _is_packable(kind):
         kept = getattr(value, "__dict__", None)
         if kept is None:
             return _fields_size(value, _size_of)
