@@ -124,8 +124,8 @@ def _fields_size(part: Any, size_of: Callable[[str, object], _Size]) -> _Size:
 
 def _size_of(name: str, value: Any) -> _Size:
     del name
-    kind: Any = type(value)
-    if is_dataclass(value) and not _is_packable(kind):
+    part: Any = type(value)
+    if _is_part(part):
         kept = getattr(value, "__dict__", None)
         if kept is None:
             return _fields_size(value, _size_of)
@@ -149,6 +149,12 @@ def _size_of(name: str, value: Any) -> _Size:
     head = len(msgspec.msgpack.encode(value, enc_hook=hook))
     lengths = len(msgspec.msgpack.encode(sizes)) - _items_header(len(sizes))
     return _Size(head, len(sizes), lengths, sum(sizes))
+
+
+@cache
+def _is_part(kind: type[Any]) -> bool:
+    """Return whether values of a type are written field by field."""
+    return is_dataclass(kind) and not issubclass(kind, Packable)
 
 
 @cache
