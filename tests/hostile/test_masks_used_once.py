@@ -7,22 +7,29 @@ which numbers leave.
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from random import Random
+from threading import Event, Thread
 
 import numpy as np
 import pytest
 
 from deployed.handmade import (  # type: ignore[import-not-found]
+    CLINICS,
     Sites,
     agreed_job,
     clinics_in,
 )
+from deployed.one_process import models_of  # type: ignore[import-not-found]
+from deployed.served import Served  # type: ignore[import-not-found]
 from spinney.errors import SpinneyError
 from spinney.privacy import masking, sharing
 from spinney.privacy.masking import MaskAsk, SecureSumParty
 from spinney.protocols.verified.blind import relay_steps
 from spinney.protocols.verified.tags import SumKeys
 from spinney.transport.journal import Journal, Journaled
+from spinney.transport.remote import ahead
+from spinney.transport.remote.attendance import PartyStream
 from unit.privacy.federations import Federation  # type: ignore[import-not-found]
 
 
@@ -40,7 +47,14 @@ class Masks:
                 self.note(epoch._name, key, vectors)
             return found
 
+        hide = SumKeys.hide
+
+        def hidden(keys, step, story, name, words):
+            self.note(name, keys._key("blind sums", step, story, (name,)), words)
+            hide(keys, step, story, name, words)
+
         monkeypatch.setattr(sharing.EpochKeys, "mask_keys", mask_keys)
+        monkeypatch.setattr(SumKeys, "hide", hidden)
 
     def note(self, name, key, vectors):
         self.n_used += 1
@@ -108,13 +122,7 @@ def blind_sites(folder, attempt):
 @pytest.mark.parametrize("seed", range(2))
 def test_no_mask_hides_two_replies_in_a_run_that_is_tried_again(tmp_path, monkeypatch, seed):
     """Attempts of a blind run end anywhere; parties forget all but their disk, or some of them."""
-    random, masks, hide = Random(seed), Masks(monkeypatch), SumKeys.hide
-
-    def hidden(keys, step, story, name, words):
-        masks.note(name, keys._key("blind sums", step, story, (name,)), words)
-        hide(keys, step, story, name, words)
-
-    monkeypatch.setattr(SumKeys, "hide", hidden)
+    random, masks = Random(seed), Masks(monkeypatch)
     clinics_in(tmp_path)
     journal, over, n_ended = Journal(tmp_path / "rounds"), (), 0
     for attempt in range(1, 30):
@@ -145,4 +153,37 @@ def test_no_mask_hides_two_replies_in_a_run_that_is_tried_again(tmp_path, monkey
             sites.close()
     assert over
     assert n_ended == 5
+    masks.require_each_once()
+
+
+def test_no_mask_hides_two_replies_over_lines_that_are_cut(tmp_path, monkeypatch):
+    """Connections end while sums come ahead, and parties are started again in the middle."""
+    random, masks, due = Random(7), Masks(monkeypatch), Event()
+    send_ahead, cuts, turns = PartyStream.send_ahead, [], count(1)
+
+    def cutting(stream, data):
+        send_ahead(stream, data)
+        if next(turns) % 4 == 0 and len(cuts) < 3:
+            cuts.append(random.choice(CLINICS))
+            served.attendance.dismiss(cuts[-1])
+            if len(cuts) == 2:
+                due.set()
+
+    def restarting():
+        due.wait(60)
+        served.restart("north", Event())
+
+    monkeypatch.setattr(ahead, "PART", 64)
+    monkeypatch.setattr(PartyStream, "send_ahead", cutting)
+    with Served(tmp_path).up(*CLINICS) as served:
+        agreed = agreed_job(tmp_path, coordinator='"blind"', secure_sum="true")
+        helper = Thread(target=restarting, daemon=True)
+        helper.start()
+        run = served.submit(agreed)
+        status = served.over(run)
+        helper.join(60)
+        assert status.state == "finished", status
+        model = (served.file.runs / run / "model.spinney").read_bytes()
+    assert model == models_of(tmp_path, agreed)[""]
+    assert len(cuts) == 3
     masks.require_each_once()
