@@ -1,7 +1,8 @@
 """Measure the peers on their workload, and private learners at equal epsilon.
 
-`tune` tries settings of the federated learners and keeps in docs/results/ those that `public` then
-measures: they are chosen by CPU seconds, for which no quiet machine is needed.
+`tune` tries settings of two federated learners and keeps in docs/results/ those that `public` then
+measures: they are chosen by CPU seconds of one thread, for which no quiet machine is needed. Unless
+somebody has tuned, `public` does it first.
 Run: python -m peers [public|private|all|tune] [--install] [--repeats 10] [--publish]
 """
 
@@ -41,14 +42,16 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=10, help="turns, each with rows of its own")
     parser.add_argument("--publish", action="store_true", help="into docs/results/ too")
     asked = parser.parse_args()
-    if asked.what == "tune":
+    was_tuned = (PUBLISHED / f"{_TRIED}.json").exists()
+    if asked.what == "tune" or (asked.what in ("public", "all") and not was_tuned):
         _tune(install=asked.install)
     for name, (who, workload, told) in MEASURED.items():
         if asked.what in (name, "all"):
             origin = _origin()
             begin = time.perf_counter()
-            peers, tried = _settled(who), []
-            if name == "private":
+            if name == "public":
+                peers, tried = _settled(who), []
+            else:
                 peers, tried = tuned(who, workload, best_at_each_epsilon, install=asked.install)
             cases = interleaved(peers, workload, asked.repeats, install=asked.install)
             _end(origin, begin)

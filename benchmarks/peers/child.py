@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import timed
+from harness import QUIET, timed
 
 MARK = "found: "
 _WARM_UP = 400
+_TRIES = 3  # of a training that others disturb; the least disturbed counts
 
 
 def main() -> None:
@@ -36,7 +37,15 @@ def main() -> None:
     few = {name: rows[name][:_WARM_UP] for name in ("X", "y", "party")}
     for one in settings:
         trained(few, **one)
-    print("\n" + MARK + json.dumps([measured(trained, rows, one) for one in settings]))
+    print("\n" + MARK + json.dumps([quietest(trained, rows, one) for one in settings]))
+
+
+def quietest(trained, rows, settings):
+    """Train until others leave the cores alone, but not for ever; return the quietest time."""
+    found = []
+    while len(found) < _TRIES and (not found or found[-1]["foreign"] > QUIET):
+        found.append(measured(trained, rows, settings))
+    return min(found, key=lambda one: one["foreign"])
 
 
 def measured(trained, rows, settings):

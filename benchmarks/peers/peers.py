@@ -16,7 +16,7 @@ _RF = {**_FOREST, "n_jobs": 2}
 _GROWN = {"learner": "HorizontalForestClassifier", **_FOREST}
 _BOOSTED = {"learner": "HorizontalBoostingClassifier", "max_iter": N_TREES, "batch_trees": 4}
 LEVELS = (0.93, 0.95, 0.97)  # a tuned learner is shown with its fastest setting that is so accurate
-PUBLIC_TRIES = 12  # settings of each federated learner that are tried, its own among them
+PUBLIC_TRIES = 12  # settings of a tuned federated learner, its own among them
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,6 @@ def _tries(**values: tuple[Any, ...]) -> tuple[Settings, ...]:
 
 
 _DEEP = (4, 6, 8, 10)
-_FORESTS = _tries(n_estimators=(2, 5, 10, 20, 40), max_depth=(6, 8, 10, 12, 14))
-_RATES = (0.2, 0.3, 0.5, 0.7, 1.0)
 
 
 def _batches(tries: tuple[Settings, ...]) -> tuple[Settings, ...]:
@@ -55,11 +53,15 @@ def _batches(tries: tuple[Settings, ...]) -> tuple[Settings, ...]:
     )
 
 
-def _flower(name: str, learner: str, tries: tuple[Settings, ...], then: str) -> Peer:
-    settings = {"learner": learner, "n_estimators": N_TREES // N_PARTIES, "max_depth": DEPTH}
+def _flower(
+    name: str, learner: str, n_trees: int, then: str = "pooled; one core",
+    tries: tuple[Settings, ...] = ({},),
+) -> Peer:  # fmt: skip
+    settings = {"learner": learner, "n_estimators": n_trees, "max_depth": DEPTH}
+    note = f"trees of each client, {then}"
     return Peer(
         f"flwr-trees {name}", "flower_trees", settings, "federated", "flwr-trees",
-        ("flwr-trees",), f"trees of each client, {then}", tries,
+        ("flwr-trees",), note, tries,
     )  # fmt: skip
 
 
@@ -79,24 +81,23 @@ PEERS = (
             max_bins=(64, 255), subsample=(0.8, 1.0),
         )),
     ),
-    Peer(
-        "FedTree", "fed_tree", FEDTREE, "federated", "fedtree", ("fedtree",), "boosting",
-        _tries(n_trees=(5, 10, 20, 30), max_depth=(4, 6, 8), learning_rate=_RATES),
-    ),
-    _flower("forest", "FederatedRandomForestClassifier", _FORESTS, "pooled; one core"),
-    _flower("histogram forest", "FederatedHistogramRFClassifier", _FORESTS, "pooled; one core"),
+    Peer("FedTree", "fed_tree", FEDTREE, "federated", "fedtree", ("fedtree",), "boosting"),
+    _flower("forest", "FederatedRandomForestClassifier", N_TREES // N_PARTIES),
+    _flower("forest x4", "FederatedRandomForestClassifier", N_TREES),
+    _flower("histogram forest", "FederatedHistogramRFClassifier", N_TREES // N_PARTIES),
+    _flower("histogram forest x4", "FederatedHistogramRFClassifier", N_TREES),
     _flower(
-        "XGBoost", "FederatedXGBClassifier",
+        "XGBoost", "FederatedXGBClassifier", N_TREES // N_PARTIES, "boosting in turn",
         _tries(
             n_estimators=(1, 2, 3, 5, 10, 20), n_rounds=(1, 2), max_depth=_DEEP,
-            learning_rate=_RATES, subsample=(0.7, 1.0),
+            learning_rate=(0.2, 0.3, 0.5, 0.7, 1.0), subsample=(0.7, 1.0),
         ),
-        "boosting in turn",
     ),
+    _flower("XGBoost x4", "FederatedXGBClassifier", N_TREES, "boosting in turn"),
     Peer(
         "distributed_random_forest", "distributed_forest",
         {"n_estimators": N_TREES // N_PARTIES, "max_depth": DEPTH}, "federated", "drf", DRF,
-        "trees of each client, all rows, all trees kept", _FORESTS,
+        "5 trees of each client, all rows, all trees kept",
     ),
     Peer(
         "scikit-learn", "pooled", {"learner": "sklearn.ensemble.RandomForestClassifier", **_RF},

@@ -90,12 +90,12 @@ class Case:
 Chooses = Callable[[list[Case]], list[Settings]]
 
 
-def once(peer: Peer, python: str, rows: Path) -> list[Row]:
+def once(peer: Peer, python: str, rows: Path, n_threads: int = 2) -> list[Row]:
     """Run a peer once; return for each setting what it found, or what went wrong."""
     adapter = _HERE / "adapters" / f"{peer.adapter}.py"
     settings = json.dumps([peer.settings | one for one in peer.grid])
     command = [python, str(_HERE / "child.py"), str(adapter), str(rows), settings]
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "2")
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(n_threads))
     path = [str(_HERE.parent)] if peer.environment else sys.path
     try:
         done = subprocess.run(
@@ -119,8 +119,11 @@ def once(peer: Peer, python: str, rows: Path) -> list[Row]:
 def tuned(
     peers: tuple[Peer, ...], workload: Workload, choose: Chooses, *, install: bool
 ) -> tuple[tuple[Peer, ...], list[Case]]:
-    """Return each peer with the settings chosen by turns that do not count, and all tries."""
-    tried = interleaved(peers, workload, N_TUNED, first=TUNED_ON, install=install)
+    """Return each peer with the settings chosen by turns that do not count, and all tries.
+
+    They are on one thread: threads that wait for each other use CPU time if others use the cores.
+    """
+    tried = interleaved(peers, workload, N_TUNED, first=TUNED_ON, n_threads=1, install=install)
     return tuple(
         replace(peer, grid=tuple(choose([case for case in tried if case.peer is peer])))
         for peer in peers
@@ -159,7 +162,13 @@ def best_of(cases: list[Case]) -> Case:
 
 
 def interleaved(
-    peers: tuple[Peer, ...], workload: Workload, n_turns: int, *, first: int = 0, install: bool
+    peers: tuple[Peer, ...],
+    workload: Workload,
+    n_turns: int,
+    *,
+    first: int = 0,
+    n_threads: int = 2,
+    install: bool,
 ) -> list[Case]:
     """Run the peers in turns, each turn on rows of its own; return what every setting found."""
     pythons = {peer.name: python_of(peer, install=install) for peer in peers}
@@ -172,7 +181,7 @@ def interleaved(
             for peer in peers[start:] + peers[:start]:  # nobody always comes first
                 python, why = pythons[peer.name]
                 skipped = [{"skipped": why}] * len(peer.grid)
-                found = once(peer, python, rows) if python else skipped
+                found = once(peer, python, rows, n_threads) if python else skipped
                 for case, row in zip(cases[peer.name], found, strict=True):
                     case.turns.append(row)
                     print(f"turn {turn}, {peer.name} {case.setting or ''}: {row}", flush=True)

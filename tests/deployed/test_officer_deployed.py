@@ -3,6 +3,7 @@
 import json
 import re
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -19,7 +20,9 @@ from deployed.loopback import Federation  # type: ignore[import-not-found]
 from spinney import load_report
 from spinney.cli.main import app
 from spinney.deployment.coordinator.process import Run
+from spinney.deployment.job import TRAIN, Agreed, agreement_of
 from spinney.deployment.party.policy import Policy, rules_in_words
+from spinney.jobs.file import load_job
 from spinney.report.audit_limits import AuditLimits
 from spinney.report.officer.document import officer_document
 
@@ -75,6 +78,22 @@ def test_a_party_s_own_report_says_nothing_that_it_does_not_know(tmp_path):
     told = {one.party: one for one in load_report(tmp_path / "runs" / "run-1").quality}
     for name in CLINICS:
         assert load_report(records_of(tmp_path, name)).quality == (told[name],)
+
+
+def test_the_dates_that_parties_agreed_on_reach_every_report(tmp_path):
+    clinics_in(tmp_path)
+    plain = agreed_job(tmp_path)
+    text = (tmp_path / "job.toml").read_text()
+    dated = text.replace("[schema.columns]", 'dates = ["stay_days"]\n\n[schema.columns]')
+    (tmp_path / "job.toml").write_text(dated)
+    agreed = agreement_of(load_job(tmp_path / "job.toml", deployed=True), TRAIN)
+    assert b"dates" not in msgspec.json.encode(plain)  # an earlier version reads it as before
+    assert msgspec.json.decode(msgspec.json.encode(agreed), type=Agreed) == agreed
+    conducted(tmp_path, agreed)
+    folders = [tmp_path / "runs" / "run-1", *(records_of(tmp_path, name) for name in CLINICS)]
+    for folder in folders:
+        assert load_report(folder).subject.dates == ("stay_days",)
+    assert "date from 1970-01-01 to 1971-01-01" in officer_document(folders[1])
 
 
 def test_an_officer_at_a_party_signs_on_the_party_s_own_files(tmp_path):

@@ -23,7 +23,8 @@ from spinney.cli.main import app
 from spinney.deployment.coordinator.process import Run
 from spinney.deployment.job import Agreed
 from spinney.errors import ProtocolError, SchemaError, SettingError
-from spinney.protocols.secure_sums.channel import SecureParty
+from spinney.privacy.release import shares_in
+from spinney.protocols.secure_sums import channel
 from spinney.protocols.verified.messages import HiddenReply, HiddenSums, StepAsk
 from spinney.report.officer.document import officer_document
 from spinney.report.report import load_report
@@ -158,21 +159,31 @@ def test_no_party_reads_a_job_that_says_blind_and_shows_the_coordinator_counts(t
 
 
 def test_noise_in_shares_is_all_there_before_a_hidden_sum_is_opened(tmp_path, monkeypatch):
-    """A party that hides its reply from the coordinator still knows how its noise is shared."""
-    few: list[str] = []
-    check = SecureParty._require_all_shares
+    """A party that hides its reply from the coordinator still knows how its noise is shared.
 
-    def listening(self, unmask):
-        if unmask.round_number == 1:  # the job has one sum; then it says that it has ended
-            few.append(self._name)
-            with pytest.raises(ProtocolError, match="the sum has too little noise"):
-                check(self, replace(unmask, survivors=unmask.survivors[1:]))
-        return check(self, unmask)
+    The sum opens with the last reply, so a party looks before it replies.
+    """
+    true, seen = shares_in, []
 
-    monkeypatch.setattr(SecureParty, "_require_all_shares", listening)
-    clinics_in(tmp_path)
-    conducted(tmp_path, job_of(tmp_path, "private_forest", {"epsilon": 4}))
-    assert sorted(few) == sorted(CLINICS)
+    def listening(reply):
+        found = true(reply)
+        seen.extend([found] if found else [])
+        return found
+
+    monkeypatch.setattr(channel, "shares_in", listening)
+    few, more = tmp_path / "few", tmp_path / "more"
+    clinics_in(few)
+    conducted(few, job_of(few, "private_forest", {"epsilon": 4}))
+    assert [found.parties for found in seen] == [len(CLINICS)] * len(CLINICS)  # in its one sum
+
+    def of_one_more(reply):
+        found = true(reply)
+        return replace(found, parties=found.parties + 1) if found else found
+
+    monkeypatch.setattr(channel, "shares_in", of_one_more)
+    clinics_in(more)
+    with pytest.raises(ProtocolError, match=r"4 parties share the noise, .* the masks are for 3"):
+        conducted(more, job_of(more, "private_forest", {"epsilon": 4}))
 
 
 def test_the_coordinator_s_disk_holds_no_sum(tmp_path):

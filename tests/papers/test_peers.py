@@ -102,7 +102,7 @@ def shown(tmp_path, monkeypatch):
     """Run the command over peers that only pretend; return what it kept, and the page."""
 
     def show(failing=(), *, installed=False):
-        def once(peer, _python, _rows):
+        def once(peer, _python, _rows, _n_threads):
             if peer.name in failing:
                 return [{"failed": "crashed"}] * len(peer.grid)
             found = {"seconds": 1.0, "cpu": 1.0, "foreign": 0.5, "peak MB": 1.0, "accuracy": 0.9}
@@ -119,9 +119,9 @@ def shown(tmp_path, monkeypatch):
             monkeypatch.setitem(command.MEASURED, name, (who, SMALL, told))
         monkeypatch.setattr(command, "RESULTS", tmp_path)
         monkeypatch.setattr(command, "PUBLISHED", tmp_path / "published")
-        for what in ("tune", "all"):
-            monkeypatch.setattr(sys, "argv", ["peers", what, "--repeats", "2"])
-            assert command.main() == 0
+        monkeypatch.setattr(sys, "argv", ["peers", "--repeats", "2"])
+        assert command.main() == 0
+        assert (tmp_path / "published" / "peers_tried.json").exists()  # before it measured
         monkeypatch.setattr(page, "NAMES", ())
         monkeypatch.setattr(page, "PUBLISHED", tmp_path / "peers")
         kept = (tmp_path / "peers" / "peers_public.json").read_text(encoding="utf-8")
@@ -133,7 +133,7 @@ def shown(tmp_path, monkeypatch):
 def test_with_all_federated_peers_skipped_the_rest_is_kept_and_the_page_reads_well(shown):
     kept, text = shown()
     federated = [row for row in kept["tables"][0]["rows"] if row["kind"] == "federated"]
-    assert len(federated) == 5
+    assert len(federated) == 8
     assert all(row["note"].startswith("skipped: not installed") for row in federated)
     assert "No federated peer ran: `make peers INSTALL=1` installs them." in text
     assert "Our forest reaches 0.9000 ± 0.0000. scikit-learn on pooled rows reaches" in text
@@ -143,14 +143,14 @@ def test_with_all_federated_peers_skipped_the_rest_is_kept_and_the_page_reads_we
     assert same in text
     assert "At epsilon 1 Spinney, private boosting reaches 0.9000 ± 0.0000 as it comes. " in text
     assert kept["turns"][0] == {"learner": "Spinney", "seconds": [1, 1], "accuracy": [0.9, 0.9]}
-    assert kept["cells"]["stored"] == kept["runs"][0]["cells"] == kept["cells"]["wanted"] - 5
+    assert kept["cells"]["stored"] == kept["runs"][0]["cells"] == kept["cells"]["wanted"] - 8
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("Spinney", "Our forest did not run. scikit-learn on pooled rows reaches 0.9000"),
-        ("Spinney, masked", "than 0 of the 5. Spinney, masked did not run. "),
+        ("Spinney, masked", "than 0 of the 8. Spinney, masked did not run. "),
         ("scikit-learn", "Our forest reaches 0.9000 ± 0.0000. scikit-learn on pooled rows did not"),
         ("diffprivlib", "Not run: diffprivlib."),
     ],
@@ -174,9 +174,9 @@ def test_private_learners_have_the_same_budget_of_tries_and_begin_with_their_own
             assert len(grid) == (1 if peer.name.endswith(", DP") else peers.TRIES)
 
 
-def test_federated_learners_have_the_same_budget_of_tries_and_begin_with_their_own_setting():
+def test_tuned_federated_learners_have_the_same_budget_of_tries_and_begin_with_their_own():
     for peer in peers.PEERS:
-        tuned = peer.kind == "federated" or peer.name == "Spinney boosting, masked"
+        tuned = peer.name in ("flwr-trees XGBoost", "Spinney boosting, masked")
         assert peer.grid[0] == {}
         assert len(peer.grid) == (peers.PUBLIC_TRIES if tuned else 1)
         assert not [one for one in peer.grid[1:] if peer.grid.count(one) > 1]
@@ -203,8 +203,9 @@ def test_the_quickest_setting_of_each_level_is_measured_or_else_the_most_accurat
 def test_settings_are_chosen_on_turns_that_do_not_count(monkeypatch):
     seen = []
 
-    def once(peer, _python, rows):
+    def once(peer, _python, rows, n_threads):
         seen.append(int(rows.stem))
+        assert n_threads == (1 if seen[-1] >= peers.TUNED_ON else 2)
         good = {2: 0.8, None: 0.7, 3: 0.6}
         return [{"accuracy": good[one.get("max_depth")]} for one in peer.grid]
 

@@ -33,7 +33,7 @@ from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
-from spinney.trees.bounded_gradients import SCALE, TwoClasses
+from spinney.trees.bounded_gradients import SCALE, ClippedSquares, TwoClasses
 from spinney.trees.leaf_counts import NumberedLeaves
 from statistical.audit import audit  # type: ignore[import-not-found]
 from statistical.private_evidence import Alone  # type: ignore[import-not-found]
@@ -53,6 +53,16 @@ def rows(*, with_canary):
 
 
 BOTH = (rows(with_canary=False), rows(with_canary=True))
+COSTS = replace(SCHEMA, label=Label("cost", "number", range=(0.0, 1000.0)))
+
+
+def costs(*, with_canary):
+    """The same rows with a number each; the canary's is far from all others."""
+    held = rows(with_canary=with_canary)
+    target = np.asarray(held.target, float)
+    if with_canary:
+        target[-1] = 1000.0
+    return MemoryTable(COSTS, held.columns, target)
 
 
 def settings(trial, epsilon, delta, **changes):
@@ -61,7 +71,7 @@ def settings(trial, epsilon, delta, **changes):
         given["delta"] = delta
     size: dict[str, Any] = {"n_passes": 2, "max_depth": 1, "batch_trees": 1, "seed": 3}
     return private_boosting.Settings(
-        privacy=PrivacySettings(**given), task="classification", **size | changes
+        privacy=PrivacySettings(**given), **{"task": "classification"} | size | changes
     )
 
 
@@ -76,14 +86,17 @@ def log_odds(noise, noisy, first, second):
 class Watched:
     """A party whose transcripts are weighed."""
 
+    both = BOTH
+
     def __init__(self, table):
         self.party: Any = private_boosting.Party(table, n_jobs=1, ledger=Ledger.in_memory())
-        self.others = [private_boosting.Party(t, n_jobs=1, ledger=None) for t in BOTH]
+        self.others = [private_boosting.Party(t, n_jobs=1, ledger=None) for t in self.both]
 
     def evidence(self, asked):
         channel = Alone(self.party)
         private_boosting.train(channel, asked)
-        return self.weighed(channel.shown, PublicBoosting.of(SCHEMA, asked, 1))
+        schema = self.both[0].schema
+        return self.weighed(channel.shown, PublicBoosting.of(schema, asked, 1))
 
     def weighed(self, shown, public):
         plan, total = public.plan, 0.0
@@ -111,6 +124,12 @@ class Watched:
 def quickly(monkeypatch):
     """Distil from few drawn rows; how many there are tells nothing of anybody's."""
     monkeypatch.setattr(distilling, "_DRAWN_ROWS", 200)
+
+
+class WatchedCosts(Watched):
+    """A party whose transcripts of boosted numbers are weighed."""
+
+    both = (costs(with_canary=False), costs(with_canary=True))
 
 
 class WatchedTree(Watched):
@@ -151,12 +170,38 @@ def audited(epsilon, delta, n_trials, watching=Watched, **changes):
         )
 
     claimed = float(Fraction(delta)) if delta else 0.0
-    return audit(*(partial(run, table) for table in BOTH), n_trials, delta=claimed)
+    return audit(*(partial(run, table) for table in watching.both), n_trials, delta=claimed)
 
 
 @pytest.mark.parametrize("delta", [NO_DELTA, MILLIONTH])
 def test_a_whole_model_keeps_its_promise(delta):
     assert not audited(1, delta, 50).refutes(1.0)
+
+
+@pytest.mark.parametrize("delta", [NO_DELTA, MILLIONTH])
+def test_a_whole_model_of_numbers_keeps_its_promise(delta):
+    assert not audited(1, delta, 50, WatchedCosts, task="regression").refutes(1.0)
+
+
+@pytest.mark.slow  # thousands of whole models: half a minute each
+@pytest.mark.parametrize("delta", [NO_DELTA, MILLIONTH])
+def test_a_whole_model_of_numbers_keeps_its_promise_over_many_runs(delta):
+    found = audited(3, delta, 4000, WatchedCosts, task="regression")
+    assert not found.refutes(3)
+    assert found.epsilon > 0.3  # the audit sees the record
+
+
+def test_residuals_that_are_not_clipped_are_caught(monkeypatch):
+    """What is divided by a small clip must be clipped to it; if it is, any clip will do."""
+    monkeypatch.setattr(ClippedSquares, "scaled", lambda *_: ClippedSquares(0.01))
+    assert not audited(1, NO_DELTA, 50, WatchedCosts, task="regression").refutes(1.0)
+
+    def added(self, scores, target):
+        gradient = (scores[0] - (target / (2**24 - 1) * 2.0 - 1.0)) / self.clip
+        return np.rint(SCALE * np.stack([gradient, np.full(target.size, 1 / 3)])).astype(np.int64)
+
+    monkeypatch.setattr(ClippedSquares, "added", added)
+    assert audited(1, NO_DELTA, 50, WatchedCosts, task="regression").refutes(1.0)
 
 
 def test_a_whole_distilled_tree_keeps_its_promise():

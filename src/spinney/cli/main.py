@@ -68,7 +68,7 @@ Dates = Annotated[
 ]
 Missing = Annotated[
     list[str] | None,
-    typer.Option("--na", help="With --label: a text that means missing; repeat it."),
+    typer.Option("--na", help="With --label: a text that means missing, in any column; repeat it."),
 ]
 Decimal = Annotated[
     str | None, typer.Option("--decimal", help="With --label: what stands before decimals, , or .")

@@ -15,9 +15,11 @@ from spinney.estimators.base import PredictsClasses, PredictsNumbers
 from spinney.estimators.boosted import Binning, BoostedEstimator, StagedClasses, StagedNumbers
 from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
-from spinney.trees.threads import thread_count
+from spinney.trees.threads import thread_count, threads_for_levels
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spinney.privacy.ledger import Ledger
     from spinney.protocols.boosted.settings import Settings
     from spinney.protocols.horizontal_boosting.coordinator import SoFar
@@ -133,12 +135,17 @@ class _HorizontalBoosting(BoostedEstimator, FitsAtHome):
     def _is_private(self) -> bool:
         return False
 
-    def _n_at_once(self, n_parties: int) -> int:
-        return min(n_parties, thread_count(self.n_jobs), _MOST_AT_ONCE)
+    def _n_at_once(self, tables: Mapping[str, MemoryTable]) -> int:
+        return min(len(tables), self._threads(tables), _MOST_AT_ONCE)
 
-    def _threads_of_party(self, n_parties: int) -> int | None:
-        # A level of one tree is little work: parties beside each other wait less than threads do.
-        return thread_count(self.n_jobs) // self._n_at_once(n_parties)
+    def _threads_of_party(self, tables: Mapping[str, MemoryTable]) -> int | None:
+        # Parties beside each other wait less for each other than a party's threads do.
+        return self._threads(tables) // self._n_at_once(tables)
+
+    def _threads(self, tables: Mapping[str, MemoryTable]) -> int:
+        """Return how many threads work at the same time, over all parties."""
+        cells = max(table.n_rows * len(table.schema.columns) for table in tables.values())
+        return threads_for_levels(thread_count(self.n_jobs), cells * self.batch_trees)
 
 
 class HorizontalBoostingClassifier(StagedClasses, PredictsClasses, _HorizontalBoosting):

@@ -12,9 +12,12 @@ from spinney.tables.schema import Schema
 from spinney.trees.threads import thread_count
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spinney.protocols.settings import ForestSettings, MaxFeatures, MechanismName, TreeRows
     from spinney.protocols.spec import Spec
     from spinney.tables.outside import Outside
+    from spinney.tables.table import MemoryTable
 
 Binning = Literal["quantiles", "ranges", "adaptive"]
 
@@ -54,8 +57,8 @@ class _HorizontalForest(RowForest):
 
         return SPEC
 
-    def _n_at_once(self, n_parties: int) -> int:
-        del n_parties
+    def _n_at_once(self, tables: Mapping[str, MemoryTable]) -> int:
+        del tables
         return min(2, thread_count(self.n_jobs))
 
 

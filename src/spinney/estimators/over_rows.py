@@ -71,14 +71,14 @@ class RowsEstimator(Evaluates, Compares, metaclass=ABCMeta):
         del weight
         return settings
 
-    def _n_at_once(self, n_parties: int) -> int:
+    def _n_at_once(self, tables: Mapping[str, MemoryTable]) -> int:
         """Return how many simulated parties answer at the same time."""
-        del n_parties
+        del tables
         return 1
 
-    def _threads_of_party(self, n_parties: int) -> int | None:
+    def _threads_of_party(self, tables: Mapping[str, MemoryTable]) -> int | None:
         """Return the number of threads of each simulated party; None means all cores."""
-        del n_parties
+        del tables
         n_jobs: int | None = self.n_jobs
         return n_jobs
 
@@ -114,14 +114,14 @@ class RowsEstimator(Evaluates, Compares, metaclass=ABCMeta):
         from spinney.protocols.verified.simulated import connect_parties  # noqa: PLC0415  late
 
         spec, is_masked = self._spec, self._is_masked(settings, len(tables))
-        memories, at_once = self._memories(tables), self._n_at_once(len(tables))
+        memories, at_once = self._memories(tables), self._n_at_once(tables)
         sides = {
             name: spec.party(
                 table,
                 settings,
                 PartySite(
                     name,
-                    self._threads_of_party(len(tables)),
+                    self._threads_of_party(tables),
                     ledgers.get(name),
                     data,
                     memory=memories.get(name),

@@ -54,6 +54,11 @@ class ColumnsEstimator(Compares):
     def _family(self) -> Any:
         """The protocol's package: a party's side, and `train`."""
 
+    def _threads(self, n_rows: int, parties: ColumnParties) -> int:
+        """Return how many threads work at the same time, over all parties."""
+        del n_rows, parties
+        return thread_count(self.n_jobs)
+
     def _label_settings(self) -> dict[str, Any]:
         """Return how labels are protected."""
         epsilon = self.label_epsilon
@@ -134,11 +139,12 @@ class ColumnsEstimator(Compares):
             accounts = {name: LabelAccount(ledgers[name], read_facts=read_facts)}
         nothing = LabelAccount()
         seats = seats_in_one_process(tuple(parties.columns), parties.label_party)
-        at_once = min(len(parties.columns), thread_count(self.n_jobs), _MOST_AT_ONCE)
+        n_threads = self._threads(table.n_rows, parties)
+        at_once = min(len(parties.columns), n_threads, _MOST_AT_ONCE)
         sides = {
             name: self._family.Party(
                 holding,
-                n_jobs=thread_count(self.n_jobs) // at_once,
+                n_jobs=n_threads // at_once,
                 account=accounts.get(name, nothing),
                 seat=seats[name],
             )

@@ -15,10 +15,12 @@ from spinney.estimators.vertical_base import ColumnsEstimator
 from spinney.protocols.columns.settings import Labels, Place, SchemeName
 from spinney.seeds import job_seed
 from spinney.tables.schema import Schema
+from spinney.trees.threads import threads_for_levels
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from spinney.estimators.column_party import ColumnParties
     from spinney.protocols.training import Roles
     from spinney.typing import Floats, Integers
 
@@ -39,6 +41,13 @@ class _VerticalBoosting(BoostedEstimator, ColumnsEstimator):
         from spinney.protocols import vertical_boosting  # noqa: PLC0415  loads numba
 
         return vertical_boosting
+
+    def _threads(self, n_rows: int, parties: ColumnParties) -> int:
+        n_threads = super()._threads(n_rows, parties)
+        if self.labels == "encrypted":
+            return n_threads
+        widest = max(map(len, parties.columns.values()))
+        return threads_for_levels(n_threads, n_rows * widest * self.batch_trees)
 
     def _narrowed(self, settings: Any, names: Collection[str]) -> Any:
         directions = settings.boosting.monotonic_cst

@@ -312,6 +312,11 @@ class Spec(ABC, Generic[S]):
         del settings
         return False
 
+    def leaves_rows_out(self, settings: S) -> bool:
+        """Return whether each tree leaves out rows by key, by which its party can judge it."""
+        del settings
+        return False
+
     def in_one_process(self, settings: S) -> str:
         """Say why rows must be in one process, so that no cluster can count them; empty: no reason.
 

@@ -163,5 +163,5 @@ def _rows(model: ForestModel, node: int, counted: int, n_counts: int) -> str:
         return some(max(counted, 0), "row", "rows")
     error = float(model.noise.counts[node]) * n_counts**0.5
     if counted <= _SURE * error:
-        return "few rows or none, as far as the noise tells"
+        return "few rows or none"
     return f"about {some(counted, 'row', 'rows')}"

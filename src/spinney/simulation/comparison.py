@@ -71,6 +71,7 @@ class PartyComparison(msgspec.Struct, frozen=True):
     pooled: Scores | None
     intervals: dict[str, Interval] = {}  # 95 %, by score
     home: Scores = {}  # of the joint forest, fitted at home to other held-out rows
+    common: Scores = {}  # how common its most common class is: here, and at all parties
     joint: dict[str, Scores] = {}  # of models from summed counts, beside trees that are personal
 
     def scores_of(self, model: str) -> Scores | None:
@@ -378,7 +379,7 @@ def _judged(
     if "accuracy" not in found.federated or "local" not in predicted:
         return found
     home = home_scores(truth, predicted["federated"])
-    return msgspec.structs.replace(found, federated={**found.federated, **common}, home=home)
+    return msgspec.structs.replace(found, common=common, home=home)
 
 
 def compare_scores(
@@ -418,7 +419,7 @@ def _in_one(party: PartyComparison) -> Scores:
         for model, scores in others.items()
         for score, value in scores.items()
     }
-    return {**party.federated, **named}
+    return {**party.federated, **party.common, **named}
 
 
 def _tiny(table: MemoryTable) -> MemoryTable:

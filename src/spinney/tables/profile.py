@@ -185,7 +185,7 @@ def profile_of(table: OpenTable) -> Profile:
     found = _counted(table)
     _add_values(table, found)
     _add_ends(table, found)
-    _add_spellings(table, found)
+    _add_spellings(table, found, _add_plain(table, found))
     return Profile(table.n_rows, tuple(found.values()))
 
 
@@ -240,9 +240,32 @@ def _add_ends(table: OpenTable, found: dict[str, ColumnProfile]) -> None:
         )
 
 
-def _add_spellings(table: OpenTable, found: dict[str, ColumnProfile]) -> None:
-    """Tell how texts spell numbers and dates."""
+def _add_plain(table: OpenTable, found: dict[str, ColumnProfile]) -> list[str]:
+    """Take texts that are all plain numbers; return the other columns of text.
+
+    To compile a pattern for each of thousands of columns takes longer than to match it.
+    """
     texts = [name for name, one in found.items() if one.type == "text"]
+    number = f"TRY_CAST({CELL} AS DOUBLE)"
+    wanted = [
+        f"count(*) FILTER (isfinite({number}) AND NOT contains({CELL}, '_'))",
+        f"count(*) FILTER ({number} = floor({number}))",
+        f"min({number})",
+        f"max({number})",
+    ]
+    left = []
+    asked = zip(texts, table.aggregates(texts, wanted), strict=True)
+    for name, (n_plain, n_whole, low, high) in asked:
+        if n_plain < found[name].n_known:
+            left.append(name)
+        else:
+            facts = {"n_plain": int(n_plain), "n_whole": int(n_whole), "low": low, "high": high}
+            found[name] = replace(found[name], **facts)
+    return left
+
+
+def _add_spellings(table: OpenTable, found: dict[str, ColumnProfile], texts: list[str]) -> None:
+    """Tell how texts spell numbers and dates."""
     plain, grouped, comma = _SPELLINGS
     number = f"TRY_CAST({CELL} AS DOUBLE)"
     wanted = [

@@ -14,6 +14,7 @@ blobs     arrays and packed values, one after another, in the order of the field
 
 import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as fields_of
 from functools import cache
@@ -71,11 +72,29 @@ def encoded_size(message: object) -> int:
     Questions of a job repeat their parts, such as the bins of thousands of columns. Each part is
     measured once.
     """
-    name = _text_size(type(message).__name__)
-    size = _fields_size(message)
-    return (
-        _FRAME.size + 1 + name + size.head + _items_header(size.n_blobs) + size.lengths + size.blobs
-    )
+    return Measure().size(message)
+
+
+class Measure:
+    """Measures messages of which each repeats fields of the one before, as a job's questions do.
+
+    A field that is the same object is not measured again: all trees so far take longer with each.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[object, _Size]] = {}  # of each field, by its name
+
+    def size(self, message: object) -> int:
+        """Return `encoded_size(message)`."""
+        size = _fields_size(message, self._size_of)
+        frame = _FRAME.size + 1 + _text_size(type(message).__name__) + _items_header(size.n_blobs)
+        return frame + size.head + size.lengths + size.blobs
+
+    def _size_of(self, name: str, value: object) -> "_Size":
+        known = self._known.get(name)
+        if known is None or known[0] is not value:
+            known = self._known[name] = (value, _size_of(name, value))
+        return known[1]
 
 
 @dataclass(frozen=True)
@@ -88,10 +107,12 @@ class _Size:
     blobs: int
 
 
-def _fields_size(part: Any) -> _Size:
+def _fields_size(part: Any, size_of: Callable[[str, object], _Size]) -> _Size:
     """Return the size of a dataclass, which is the sum over its fields."""
-    held = {name: getattr(part, name) for name in _names(type(part))}
-    sizes = {name: _size_of(value) for name, value in held.items() if value is not msgspec.UNSET}
+    kind: Any = type(part)
+    held = {name: getattr(part, name) for name in _names(kind)}
+    held = {name: value for name, value in held.items() if value is not msgspec.UNSET}
+    sizes = {name: size_of(name, value) for name, value in held.items()}
     names = _items_header(len(sizes)) + sum(map(_text_size, sizes))
     return _Size(
         names + sum(size.head for size in sizes.values()),
@@ -101,13 +122,15 @@ def _fields_size(part: Any) -> _Size:
     )
 
 
-def _size_of(value: Any) -> _Size:
-    if is_dataclass(value) and not _is_packable(type(value)):
+def _size_of(name: str, value: Any) -> _Size:
+    del name
+    part: Any = type(value)
+    if _is_part(part):
         kept = getattr(value, "__dict__", None)
         if kept is None:
-            return _fields_size(value)
+            return _fields_size(value, _size_of)
         if _MEASURED not in kept:
-            kept[_MEASURED] = _fields_size(value)
+            kept[_MEASURED] = _fields_size(value, _size_of)
         found: _Size = kept[_MEASURED]
         return found
     sizes: list[int] = []
@@ -126,6 +149,12 @@ def _size_of(value: Any) -> _Size:
     head = len(msgspec.msgpack.encode(value, enc_hook=hook))
     lengths = len(msgspec.msgpack.encode(sizes)) - _items_header(len(sizes))
     return _Size(head, len(sizes), lengths, sum(sizes))
+
+
+@cache
+def _is_part(kind: type[Any]) -> bool:
+    """Return whether values of a type are written field by field."""
+    return is_dataclass(kind) and not issubclass(kind, Packable)
 
 
 @cache

@@ -49,6 +49,7 @@ class InProcess(Channel):
         self._party_of_name = dict(parties)
         self._through_codec = through_codec
         self._at_once = at_once
+        self._measure = codec.Measure()  # of questions
 
     def ask(
         self, ask: Ask[Reply], *, to: Sequence[str] | None = None, quorum: int | None = None
@@ -163,7 +164,7 @@ class InProcess(Channel):
 
     def _sizes(self, ask: Ask[Any]) -> "Sizes":
         """Return an empty record of a round's sizes; the question is measured once for all."""
-        return Sizes(0 if self._through_codec else codec.encoded_size(ask))
+        return Sizes(0 if self._through_codec else self._measure.size(ask))
 
     def _note(
         self, ask: Ask[Any], verb: str, protection: str, sizes: "Sizes", begin: float

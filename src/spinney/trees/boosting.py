@@ -17,10 +17,18 @@ from spinney.trees.counts import Counts
 from spinney.trees.frontier import ColumnCells, Slots, line_sums
 from spinney.trees.level import Level
 from spinney.trees.losses import Gradients, Units
-from spinney.trees.threads import TASKS_PER_THREAD, Range, run_ranges, shared_out
+from spinney.trees.threads import (
+    LITTLE_WORK,
+    TASKS_PER_THREAD,
+    Range,
+    equal_ranges,
+    run_ranges,
+)
 from spinney.typing import Bools, Integers, Keys
 
 _NO_ENTRIES = np.empty(0, np.uint32)
+_ROWS_OF_TASK = 1 << 15  # rows that a task moves, at least
+_SUMS_OF_TASK = 1 << 19  # rows, times columns, that a task sums, at least
 
 
 @dataclass(frozen=True)
@@ -48,10 +56,7 @@ class Segments:
         n_nodes, n_blocks = self.starts.shape
         starts = np.zeros((level.child_open.size, n_blocks), np.int64)
         ends = np.zeros_like(starts)
-        parts = shared_out(lambda: line_sums(self.ends - self.starts), n_nodes, n_threads)
-        tasks = [
-            (part, blocks) for part in parts for blocks in _blocks(table, len(parts), n_threads)
-        ]
+        tasks = self._tasks(n_nodes, n_blocks, n_threads)
 
         def task(first: int, last: int) -> None:
             for nodes, blocks in tasks[first:last]:
@@ -64,6 +69,30 @@ class Segments:
 
         run_ranges(task, [(i, i + 1) for i in range(len(tasks))], n_threads)
         return Segments(self.entries, starts, ends)
+
+    def _tasks(self, n_nodes: int, n_blocks: int, n_threads: int) -> list[tuple[Range, Range]]:
+        """Return ranges of nodes and of blocks, for tasks that move rows."""
+        every = ((0, n_nodes), (0, n_blocks))
+        if n_threads == 1 or not n_nodes:
+            return [every]
+        work = line_sums(self.ends - self.starts)
+        total = int(work.sum())
+        if total <= LITTLE_WORK:
+            return [every]
+        n_tasks = _task_count(total, _ROWS_OF_TASK, n_threads)
+        parts = equal_ranges(work, n_tasks)
+        if len(parts) == n_tasks:
+            return [(part, every[1]) for part in parts]
+        parts = [every[0]] if n_blocks >= n_threads else parts
+        return [(part, (block, block + 1)) for part in parts for block in range(n_blocks)]
+
+
+def _task_count(total: int, a_task: int, n_threads: int) -> int:
+    """Return into how many tasks to divide some work, given how much is worth a task.
+
+    At the end of each, a thread may have to wait for Python's lock.
+    """
+    return min(max(total // a_task, n_threads), TASKS_PER_THREAD * n_threads)
 
 
 def _blocks(table: BinnedTable, n_others: int, n_threads: int) -> list[Range]:
@@ -205,6 +234,25 @@ def draw_segments(
     return counted, others
 
 
+def _histogram_tasks(counted: Segments, slots: Slots, n_threads: int) -> list[tuple[Range, Range]]:
+    """Return ranges of nodes and of slots, for tasks that sum gradients."""
+    n_nodes, n_slots = slots.feature.shape
+    every = ((0, n_nodes), (0, n_slots))
+    if n_threads == 1 or not n_nodes:
+        return [every] if n_nodes else []
+    n_used = np.maximum((slots.feature >= 0).sum(1), 1)
+    work = line_sums(counted.ends - counted.starts) * n_used + 64
+    total = int(work.sum())
+    if total <= LITTLE_WORK:
+        return [every]
+    n_tasks = _task_count(total, _SUMS_OF_TASK, n_threads)
+    parts = equal_ranges(work, n_tasks)
+    if len(parts) == n_tasks:
+        return [(part, every[1]) for part in parts]
+    step = max(2, -(-n_slots // n_tasks) + 1) & ~1  # two slots are summed at once
+    return [(every[0], (a, min(a + step, n_slots))) for a in range(0, n_slots, step)]
+
+
 def gradient_sums(
     table: BinnedTable,
     columns: ColumnCells,
@@ -217,20 +265,7 @@ def gradient_sums(
     """Sum the gradients of nodes over the cells of their slots: (cells, 2 or 3) counters."""
     sums = np.empty((slots.n_cells, 3 if has_h else 2), np.int64)
     words = np.empty(slots.n_cells, np.uint64)
-    n_nodes, n_slots = slots.feature.shape
-
-    def work() -> Integers:
-        n_used = np.maximum((slots.feature >= 0).sum(1), 1)
-        found: Integers = line_sums(counted.ends - counted.starts) * n_used + 64
-        return found
-
-    step = n_slots
-    if n_threads > 1 and n_nodes < TASKS_PER_THREAD * n_threads:  # also divide a node's slots
-        step = max(2, -(-n_slots // (TASKS_PER_THREAD * n_threads)) + 1) & ~1
-    parts = shared_out(work, n_nodes, n_threads)
-    tasks = [
-        (nodes, (a, min(a + step, n_slots))) for nodes in parts for a in range(0, n_slots, step)
-    ]
+    tasks = _histogram_tasks(counted, slots, n_threads)
 
     def task(first: int, last: int) -> None:
         for nodes, across in tasks[first:last]:

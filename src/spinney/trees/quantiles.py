@@ -34,8 +34,6 @@ LEAD_BITS = 12
 DIGITS = (7, 7, 6)
 _ZERO_LEAD = 0x800  # the leading bits of zero, and of numbers too small to matter
 _MOST_BITS = 40
-_LINE = 16  # counters in a line of the cache, which two threads should not share
-_SPARE_LINES = 32
 _COMPLEMENT = np.uint64(0xFFFFFFFF)
 BELOW_ZERO = np.float32(-np.finfo(np.float32).tiny)
 
@@ -115,32 +113,26 @@ def leading_parts(values: NDArray[np.float32]) -> Integers:
     return (words >> np.uint32(32 - LEAD_BITS)).astype(np.int64)
 
 
-def counters_of(refinement: Refinement) -> NDArray[np.int32]:
-    """Return counters for `count_refined`: those of the answer, and spare ones behind them."""
-    return np.zeros(refinement.n_counters + _SPARE_LINES * _LINE, np.int32)
-
-
 def count_refined(
     values: Values, refinement: Refinement, counts: NDArray[np.int32], n_threads: int
 ) -> None:
-    """Add a batch's counts by (prefix, digit) to the flat `counts`.
-
-    They are counted in place: a short table fills few of the counters of its many cells.
-    """
-    bits, n_counters = refinement.digit_bits, refinement.n_counters
-    starts = np.cumsum([0, *(len(prefixes) << bits for prefixes in refinement.prefixes)])
+    """Add a batch's counts by (prefix, digit) to the flat `counts`."""
+    bits = refinement.digit_bits
+    ends = np.cumsum([len(prefixes) << bits for prefixes in refinement.prefixes])
 
     def task(first: int, last: int) -> None:
         words = np.empty(values.shape[1], np.uint32)
         for column in range(first, last):
-            if not len(refinement.prefixes[column]):
+            n_cells = len(refinement.prefixes[column])
+            if not n_cells:
                 continue
             kernels.ordered_words(values[column], words)
+            found = np.zeros((n_cells + 1, 1 << bits), np.int32)
             kernels.count_digits(
                 words, np.isnan(values[column]), refinement.step, *refinement.tables[column],
-                refinement.shift, (1 << bits) - 1, starts[column],
-                n_counters + column % _SPARE_LINES * _LINE, counts,
+                refinement.shift, (1 << bits) - 1, found,
             )  # fmt: skip
+            counts[ends[column] - (n_cells << bits) : ends[column]] += found[1:].ravel()
 
     run_ranges(task, column_ranges(len(values), n_threads), n_threads)
 

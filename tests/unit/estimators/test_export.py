@@ -181,3 +181,11 @@ def test_without_the_package_the_extra_is_named(forest, name, monkeypatch):
     monkeypatch.setitem(sys.modules, "treelite.model_builder", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'spinney-trees\[export\]'"):
         getattr(forest, f"to_{name}")()
+
+
+@pytest.mark.parametrize("name", ["save", "to_sklearn", "to_onnx", "to_treelite", "to_lightgbm"])
+def test_whoever_exports_reads_that_rounded_thresholds_change_predictions(name):
+    told = " ".join((getattr(HorizontalForestClassifier, name).__doc__ or "").split())
+    assert ("a row between a threshold and its rounded value goes the other way" in told) or (
+        "some rows get other predictions than here; see `save`." in told
+    )

@@ -23,11 +23,11 @@ def job_of(tmp_path, settings, task="classification", protocol="extra_trees"):
     return load_job(path)
 
 
-def test_what_is_left_out_has_the_estimator_s_default(tmp_path):
+def test_what_is_left_out_has_the_estimator_s_default_or_what_shows_less(tmp_path):
     settings = job_of(tmp_path, "n_estimators = 7").protocol_settings()
     assert (settings.n_estimators, settings.bootstrap, settings.privacy) == (7, False, None)
     assert (settings.binning, settings.thresholds, settings.max_features) == (
-        "quantiles",
+        "magnitudes",
         "public",
         "sqrt",
     )

@@ -188,3 +188,32 @@ def test_personal_trees_stand_side_by_side(ward_table, ward_labels):
     assert side.index("<figcaption>north</figcaption>") > 0
     assert "<figcaption>&lt;i&gt;south&lt;/i&gt;</figcaption>" in side
     assert side.count("<pre tabindex=") >= 2
+
+
+def test_means_and_their_interval_are_of_the_same_parties():
+    quality = [
+        PartyQuality("a", "held-out", 90, {"f1": 0.7, "local_f1": 0.6}, {"gain_f1": (0.05, 0.2)}),
+        PartyQuality("b", "held-out", 90, {"f1": 0.8, "local_f1": 0.6}, {"gain_f1": (0.1, 0.3)}),
+        PartyQuality("c", "held-out", 9, {"f1": 0.1, "local_f1": 0.9}),
+    ]
+    (told,) = joinings(quality)
+    assert (told.alone, told.together) == (0.6, 0.75)
+    assert told.gain is not None
+    assert told.gain[0] < told.together - told.alone < told.gain[1]
+    assert (
+        "Overall: it helped, on average 0.600 alone and 0.750 together at the 2 parties with "
+        "enough rows (mean gain within "
+    ) in told.in_words()
+    (alone,) = joinings(quality[2:])
+    assert (alone.alone, alone.together, alone.gain) == (0.9, 0.1, None)
+
+
+def test_the_interval_of_a_mean_gain_holds_that_gain_however_lopsided_the_intervals():
+    quality = [
+        PartyQuality(str(n), "held-out", 90, {"rmse": 9.0, "local_rmse": 1.0},
+                     {"gain_rmse": (-8.1, 20.0)})
+        for n in range(5)
+    ]  # fmt: skip
+    (told,) = joinings(quality)
+    assert told.gain is not None
+    assert told.gain[0] < -8.0 < told.gain[1]

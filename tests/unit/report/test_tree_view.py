@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from spinney import (
     deal_rows,
 )
 from spinney.report.tree_text import tree_nodes, tree_text
+from spinney.trees.leaf_counts import NodeNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
@@ -77,6 +79,22 @@ def test_the_rows_of_a_picture_s_leaves_are_the_party_s(model):
         rows = next(q.n_rows for q in model.report_.quality if q.party == name)
         shown = re.findall(r">(\d+) rows?<", model.tree_of_[name].svg())
         assert sum(map(int, shown)) == rows
+
+
+def test_a_leaf_that_noise_cannot_tell_from_an_empty_one_says_so(ward_table, ward_labels):
+    forest = HorizontalForestClassifier(1, max_depth=1, bootstrap=False, random_state=0)
+    model = forest.fit(ward_table, ward_labels["two classes"]).model_
+    assert model.forest.n_nodes == 3
+    moments = model.forest.moments.copy()
+    moments[2] = [3, 2]
+    nodes = np.full(3, 2.0)  # of each of two counts: 2.8 of their sum
+    noisy = replace(
+        model, forest=replace(model.forest, moments=moments), noise=NodeNoise(nodes, 0 * nodes)
+    )
+    first, second = (line for line in tree_text(noisy).splitlines() if "->" in line)
+    assert first.endswith(f", about {moments[1].sum()} rows")
+    assert second.endswith(", few rows or none")
+    assert tree_text(replace(noisy, noise=None)).splitlines()[1].endswith(", 5 rows")
 
 
 def test_text_says_where_missing_values_go(ward_table, ward_labels):

@@ -12,7 +12,7 @@ import pytest
 
 from spinney.simulation.comparison import _tiny
 from spinney.tables.columns import VectorColumns
-from spinney.tables.schema import Column, Label, Schema
+from spinney.tables.schema import Column, Kind, Label, Schema
 from spinney.tables.table import MemoryTable
 
 N_COLUMNS = 60
@@ -125,7 +125,7 @@ def test_a_postgres_table_gives_the_model_of_the_csv_file(place, postgres_server
 def test_of_thousands_of_columns_a_few_of_each_kind_are_tried_first():
     """Else loading kernels takes as long on a wide table as training."""
     n = 3000
-    kinds = ["number", "boolean"] * (n // 2)
+    kinds: list[Kind] = ["number", "boolean"] * (n // 2)
     columns = [Column(f"x{i}", kind) for i, kind in enumerate(kinds)]
     columns.append(Column("ward", "category", categories=("eye", "ear")))
     schema = Schema(tuple(columns), Label("y", "class", (0, 1)))

@@ -52,7 +52,7 @@ def test_json_is_one_document_that_says_it_all(place):
     assert outcome["model"] == "here/model.spinney"
     assert [party["n_held_out"] for party in outcome["parties"]] == [5] * 5
     party = outcome["parties"][0]
-    assert set(party["local"]) <= {"f1", "auc"}
+    assert set(party["local"]) <= {"f1", "auc", "accuracy"}
     assert party["federated"] == party["pooled"]
     scores = [party["federated"]["f1"] for party in outcome["parties"]]
     assert outcome["mean"]["federated"]["f1"] == pytest.approx(np.mean(scores))

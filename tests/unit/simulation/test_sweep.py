@@ -89,3 +89,15 @@ def test_a_table_is_dealt_out_by_a_column(place):
     code, line = place.refused("simulate", "job.toml")
     assert code == 10
     assert "be dealt out by 'region', which is not among the job's columns: age, ward" in line
+
+
+def test_a_sweep_names_the_column_that_cannot_deal_and_takes_no_folder(place):
+    place.job()
+    told = place.run("simulate", "job.toml", "--by", "ward")
+    assert told.exit_code == 10
+    assert (
+        "The rows cannot be dealt out by 'ward': the column has 2 different values, fewer than the "
+        "5 parties."
+    ) in told.stderr
+    _, line = place.refused("simulate", "job.toml", "--skews", "0", "--out", "elsewhere")
+    assert "--skews writes nothing, so there is nothing for --out." in line

@@ -163,3 +163,22 @@ def test_ids_are_found_beyond_two_deviations_of_all_or_three_of_one():
     one = shared_of((35, 10), (35, 10), *[(-5, 40)] * 8)  # two of many parties share ids
     assert one is not None
     assert one.is_found
+
+
+def test_a_party_that_may_share_no_id_is_not_blamed_and_every_interval_is_told():
+    ids = {
+        f"p{place}": IdsElsewhere(about, error, "")
+        for place, (about, error) in enumerate([(200, 20), (190, 20), (15, 20), (-30, 20)])
+    }
+    told = str(TableFit.of("visits", (), {}, ids, is_masked=True))
+    assert (
+        "shared with others: p0 about 200 (160 to 240), p1 about 190 (150 to 230), p2 perhaps none "
+        "(0 to 55), p3 perhaps none (0 to 10); every interval holds in 95 of 100 cases)"
+    ) in told
+    assert "draw rounding and noise anew" not in told  # real parties: the same answer again
+
+
+def test_a_simulated_check_says_that_it_may_tell_something_else_next_time():
+    told = str(fit(*dealt(np.random.default_rng(3))))
+    assert "Simulated parties draw rounding and noise anew in every check" in told
+    assert told.endswith("Real parties give the same tables the same answer.")

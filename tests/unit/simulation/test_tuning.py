@@ -19,6 +19,9 @@ def test_settings_are_tried_on_folds_and_the_best_is_told(place):
     assert told.stdout.startswith("visits: AUC over 3 folds, by rows of all parties.")
     assert "Tried 4 candidates in 21 trainings" in told.stdout
     assert "MB from the busiest party" in told.stdout
+    assert "\nDropped with fewer trees, for they were behind:\n" in told.stdout
+    for depth, least in ((1, 1), (1, 40), (3, 1), (3, 40)):  # all that was tried is told
+        assert f"max_depth = {depth}, min_samples_leaf = {least}, " in told.stdout
     assert place.files() == before
     found = json.loads(
         place.run("tune", "job.toml", "--try", "max_depth=1,3", "--folds", "2", "--json").stdout

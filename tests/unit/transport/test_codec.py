@@ -1,7 +1,7 @@
 """Encode and decode messages: typed, versioned, size-limited, checked before use."""
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
@@ -117,6 +117,15 @@ def test_every_kind_of_field_comes_back():
 def test_the_size_is_known_without_encoding():
     for sent in (message(), message(matrix=np.zeros((300, 70), np.float32)), message(text="")):
         assert codec.encoded_size(sent) == len(codec.encode(sent))
+
+
+def test_a_measure_of_messages_that_repeat_fields_is_that_of_each():
+    measure = codec.Measure()
+    first = message()
+    others = (replace(first, number=70_000), replace(first, matrix=np.zeros((300, 70), "f4")))
+    many = replace(first, several=tuple(np.zeros(n, np.int64) for n in range(70)))
+    for sent in (first, *others, many, first):
+        assert measure.size(sent) == len(codec.encode(sent))
 
 
 @pytest.mark.parametrize(

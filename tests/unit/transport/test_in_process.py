@@ -280,13 +280,13 @@ def test_nobody_is_at_work_any_more_when_replies_cannot_be_added():
 def test_the_size_of_a_question_is_found_once_and_before_anybody_is_at_work(monkeypatch):
     """Parties that answer at once share the round's sizes: nothing iterates over them meanwhile."""
     found: list[Any] = []
-    size = codec.encoded_size
+    size = codec.Measure.size
 
-    def noted(message):
+    def noted(measure, message):
         found.append((type(message).__name__, current_thread() is main_thread()))
-        return size(message)
+        return size(measure, message)
 
-    monkeypatch.setattr(codec, "encoded_size", noted)
+    monkeypatch.setattr(codec.Measure, "size", noted)
     channel = InProcess({f"h{n}": House(f"h{n}", n) for n in range(5)}, at_once=2)
     channel.sum(HeadcountAsk(0))
     assert [where for what, where in found if what == "HeadcountAsk"] == [True]

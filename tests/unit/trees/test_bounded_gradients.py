@@ -67,8 +67,9 @@ def test_several_classes_move_a_leaf_by_at_most_what_is_charged(n_classes):
         require_within(loss.moved, change)
 
 
-def test_numbers_move_a_leaf_by_at_most_what_is_charged():
-    loss, random = ClippedSquares(), np.random.RandomState(0)
+@pytest.mark.parametrize("clip", [1.0, 0.25, 1 / 256])
+def test_numbers_move_a_leaf_by_at_most_what_is_charged(clip):
+    loss, random = ClippedSquares(clip), np.random.RandomState(0)
     scores = random.uniform(-5, 5, (1, 3000))
     target = random.randint(0, 2**24, 3000)
     target[:2] = 0, 2**24 - 1

@@ -6,13 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney.trees.own_edges import edges_of_values
-from spinney.trees.quantiles import (
-    LEAD_BITS,
-    QuantileSearch,
-    count_refined,
-    counters_of,
-    leading_counts,
-)
+from spinney.trees.quantiles import LEAD_BITS, QuantileSearch, count_refined, leading_counts
 
 TINY = float(np.finfo(np.float32).tiny)
 VALUES = st.one_of(
@@ -28,9 +22,9 @@ def edges_by_counting(values, max_bins):
     leading_counts(values, leading, 1)
     search = QuantileSearch(leading.astype(np.int64), max_bins)
     while (question := search.question()) is not None:
-        counts = counters_of(question)
+        counts = np.zeros(question.n_counters, np.int32)
         count_refined(values, question, counts, 1)
-        search.answer(counts[: question.n_counters].astype(np.int64))
+        search.answer(counts.astype(np.int64))
     return search.edges()
 
 

@@ -14,7 +14,6 @@ from spinney.trees.quantiles import (
     QuantileSearch,
     Refinement,
     count_refined,
-    counters_of,
     leading_counts,
 )
 
@@ -30,10 +29,9 @@ def edges_by_counting(parties, max_bins, n_threads=1):
     rounds = 0
     while (question := search.question()) is not None:
         rounds += 1
-        counts = counters_of(question)
+        counts = np.zeros(question.n_counters, np.int32)
         for values in parties:
             count_refined(values, question, counts, n_threads)
-        counts = counts[: question.n_counters]
         in_cells = counts.reshape(question.n_cells, -1).sum(axis=1)
         assert question.fits(len(parties[0]))
         assert np.array_equal(in_cells, question.held)

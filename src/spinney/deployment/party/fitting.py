@@ -27,6 +27,7 @@ from spinney.protocols.rows.quality import out_of_bag
 from spinney.report.file_names import MODEL
 from spinney.report.words import as_json
 from spinney.tables.holding import Holding
+from spinney.tables.schema import Category
 from spinney.tables.table import Table
 from spinney.trees.threads import thread_count
 from spinney.typing import Floats, Integers
@@ -92,8 +93,8 @@ def fit_run(path: Path, run: str, job: Path, metric: str, out: Path | None = Non
             f"This party has no {rows} rows, so there is nothing to fit the model to."
         )
     of: Metric = metric  # type: ignore[assignment]  # checked
-    fit = fit_at_home(shares, truth, of)
     target = out or folder / FIT
+    fit = fit_at_home(shares, truth, of)
     stored = StoredFit(
         party=party.party.name,
         model=digest_of((folder / MODEL).read_bytes()),
@@ -105,18 +106,33 @@ def fit_run(path: Path, run: str, job: Path, metric: str, out: Path | None = Non
         weight=tuple(fit.weight.tolist()),
     )
     write_whole(target, as_json(stored).encode())
+    names = model.schema.label.classes or ()
+    return _told(stored, names, shares, truth, run=folder.name, path=str(target))
+
+
+def _told(
+    stored: StoredFit,
+    names: tuple[Category, ...],
+    shares: Floats,
+    truth: Integers,
+    *,
+    run: str,
+    path: str,
+) -> FittedHere:
+    """Return what the party's rows say of the joint model, and of the fitted one."""
+    metric: Metric = stored.metric  # type: ignore[assignment]  # checked
     score, counts = _SCORES[metric], np.bincount(truth)
     return FittedHere(
-        party.party.name,
-        folder.name,
-        rows,
-        truth.size,
+        stored.party,
+        run,
+        stored.rows,
+        stored.n_rows,
         metric,
-        str((model.schema.label.classes or ())[counts.argmax()]),
+        str(names[counts.argmax()]),
         float(counts.max() / truth.size),
         float(score(truth, shares.argmax(axis=1))),
-        float(score(truth, shares_elsewhere(shares, truth, of).argmax(axis=1))),
-        str(target),
+        float(score(truth, shares_elsewhere(shares, truth, metric).argmax(axis=1))),
+        path,
     )
 
 
@@ -175,7 +191,7 @@ def _unseen(party: PartyFile, trained: Agreed, model: ForestModel) -> tuple[str,
         ]
         return "held-out", *_joined(shares, held, model)
     settings = trained.protocol_settings()
-    if settings.privacy is not None or not getattr(settings, "bootstrap", False):
+    if not trained.spec.leaves_rows_out(settings):
         raise SettingError(
             "Every row of this party was trained on: the job held none back, and without a "
             "bootstrap, or with noise, none is out of bag. Train with held_out in [simulation]."

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 from spinney.typing import Bools, Floats, Integers
 
@@ -107,8 +108,10 @@ def group_rows(leaves: NDArray[np.uint32], drawn: Bools, n_groups: int) -> Integ
         together[place] += leaf[rows][:, None] == leaf[rows][None, :]
     likeness = np.divide(together, both, out=np.eye(n, dtype=np.float32), where=both > 0)
     scale = 1.0 / np.sqrt(np.maximum(likeness.sum(axis=1), 1e-9))
-    _, vectors = np.linalg.eigh(likeness * scale[:, None] * scale[None, :])
-    points = vectors[:, -n_groups:].astype(np.float64)
+    _, vectors = eigh(  # of the others, which are most of the work, none is needed
+        likeness * scale[:, None] * scale[None, :], subset_by_index=(n - n_groups, n - 1)
+    )
+    points = vectors.astype(np.float64)
     length = np.linalg.norm(points, axis=1, keepdims=True)
     return _nearest_centres(points / np.maximum(length, 1e-12), n_groups)
 

@@ -18,10 +18,10 @@ categories, classes and magnitudes of numbers, and how many rows of each class s
 of every drawn cut; where no drawn cut parts a node's rows, of more cuts and of more columns, down
 to all of them. It sees each party's schema, and its quality counts (a confusion matrix, or
 error sums). Parties learn the same sums, from which they derive the forest and check it
-(`verified`). With `binning="quantiles"`, the default, all of them learn single cells, exactly:
-those at which bins end, as in `horizontal_forest`. With `thresholds="exchanged"` all of them also
-see each party's smallest and largest bin in every node: values of real records. Parties may count
-themselves out of small nodes, as in `horizontal_forest`.
+(`verified`). With `binning="quantiles"`, the estimators' default, all of them learn single cells,
+exactly: those at which bins end, as in `horizontal_forest`. With `thresholds="exchanged"` all of
+them also see each party's smallest and largest bin in every node: values of real records. Parties
+may count themselves out of small nodes, as in `horizontal_forest`.
 **Who never learns what.** Nobody but its party sees a row, a row's key or which node it stands in.
 Without `secure_sum` the channel adds up replies that it could read.
 

@@ -2,9 +2,9 @@
 
 A tree that is distilled takes its `leaf_share` of the budget for the counts of its leaves. Of the
 rest, with T trees and a share f for edges, the first scores and every tree take (1 - f) / (T + 1);
-without edges, f is 0. Of numbers, the histogram behind the first scores takes 3 % of 1 - f. All of it is charged to all rows: a record is in one leaf of every tree. The
-parts add up to the budget exactly, whatever the rows hold, and nothing is left over for a second
-question.
+without edges, f is 0. Of numbers, the histogram behind the first scores takes 3 % of 1 - f. All of
+it is charged to all rows: a record is in one leaf of every tree. The parts add up to the budget
+exactly, whatever the rows hold, and nothing is left over for a second question.
 """
 
 from dataclasses import dataclass

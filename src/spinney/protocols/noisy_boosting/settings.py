@@ -215,9 +215,7 @@ def choose(settings: Settings, schema: Schema) -> Choice:
         learning_rate=rate if settings.learning_rate is None else settings.learning_rate,
         batch_trees=batch,
     )
-    why = _why(
-        settings, chosen, n_columns, n_classes, counted_depth if counts else 0, strength
-    )
+    why = _why(settings, chosen, n_columns, counted_depth if counts else 0, strength)
     return Choice(chosen, n_trees, n_counted, counted_depth, why)
 
 
@@ -237,18 +235,15 @@ def _strength(settings: Settings, n_columns: int, n_classes: int) -> float:
 
 
 def _why(
-    given: Settings,
-    chosen: Settings,
-    n_columns: int,
-    n_classes: int,
-    counted_depth: int,
-    strength: float,
+    given: Settings, chosen: Settings, n_columns: int, counted_depth: int, strength: float
 ) -> str:
     """Return what was chosen, and from which public facts."""
     is_given = given.n_rows is not None or given.assumed_rows is not None
     assumed = "" if is_given else " (assumed, because n_rows is not given)"
-    asked = "is readable, column by column" if n_classes else "lets two columns act together"
-    asked = asked if given.method == "auto" else "was asked for"
+    asked = "was asked for"
+    if given.method == "auto":
+        is_readable = given.task == "classification"
+        asked = "is readable, column by column" if is_readable else "lets two columns act together"
     privacy = given.privacy
     delta = "" if privacy.delta is UNSET else f", delta {float(Fraction(privacy.delta)):g}"
     depth, passes = chosen.max_depth, cast("int", chosen.n_passes)

@@ -16,8 +16,8 @@ neither paper's accounting is used.
 | sigma, mu | `accounts.budget.noise_of`: Laplace for epsilon, Gaussian for epsilon and delta |
 | Newton step | the mean between parent and own sums, given the noise (`trees.posterior`) |
 
-**Who learns what.** Everyone learns, summed over parties and with noise: the rows of each class, or in
-256 equal cells of the target's range; the rows in 1,024 equal cells of every number's range; the
+**Who learns what.** Everyone learns, summed over parties and with noise: the rows of each class, or
+in 256 equal cells of the target's range; the rows in 1,024 equal cells of every number's range; the
 class counts, or the sums of gradients and curvatures in the leaves of every tree, and what follows
 from them: the model. Without secure sums the coordinator sees each party's numbers with
 that party's own whole noise. It sees each party's schema, that it joins, and its claims. **Who

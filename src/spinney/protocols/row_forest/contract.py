@@ -25,6 +25,10 @@ class RowForestSpec(Spec[ForestSettings]):
         """Return whether trees draw a bootstrap."""
         return settings.bootstrap
 
+    def leaves_rows_out(self, settings: ForestSettings) -> bool:
+        """Return whether trees draw a bootstrap of rows that they count exactly."""
+        return settings.bootstrap and settings.privacy is None
+
     def in_one_process(self, settings: ForestSettings) -> str:
         """Say that noise and adaptive histograms need all rows of a party in one place."""
         if settings.privacy is not None:

@@ -33,7 +33,7 @@ from spinney.trees.counts import Counts
 from spinney.trees.dtypes import MAX_BINS
 from spinney.trees.fields import Fields
 from spinney.trees.own_edges import edges_of_values
-from spinney.trees.quantiles import QuantileSearch, Refinement, count_refined, counters_of
+from spinney.trees.quantiles import QuantileSearch, Refinement, count_refined
 from spinney.trees.threads import thread_count
 from spinney.trees.told import ToldCounts
 from spinney.typing import Integers
@@ -260,10 +260,9 @@ def require_schema(table: Table, digest: str) -> None:
 
 
 def _count_between(table: Table, refinement: Refinement, n_threads: int) -> CountsReply:
-    counts = counters_of(refinement)
+    counts = np.zeros(refinement.n_counters, np.int32)
     for batch in table.batches():
         count_refined(batch.values, refinement, counts, n_threads)
-    counts = counts[: refinement.n_counters]
     length = 1 << refinement.digit_bits
     return CountsReply(Counts(counts.reshape(-1, 1), runs(counts.size // length, length)))
 

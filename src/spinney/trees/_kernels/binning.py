@@ -22,13 +22,11 @@ def ordered_words(values, out):
 
 
 @kernel
-def count_digits(
-    words, missing, step, lead_table, second_table, third_table, shift, mask, start, spare, counts
-):
-    """Count words by (cell, next digit), from `start` on.
+def count_digits(words, missing, step, lead_table, second_table, third_table, shift, mask, counts):
+    """Count words by (cell, next digit).
 
     One look-up for each known digit finds the cell of a word: by its leading 12 bits, then by the
-    next 7, then by the next 7. Cell 0 means "not a requested cell" and is counted at `spare`.
+    next 7, then by the next 7. Cell 0 means "not a requested cell".
     """
     low = np.uint32(shift)
     for i in range(words.shape[0]):
@@ -40,9 +38,7 @@ def count_digits(
             cell = third_table[cell, (word >> np.uint32(6)) & np.uint32(127)]
         if missing[i]:
             cell = np.uint16(0)
-        digit = np.int64((word >> low) & np.uint32(mask))
-        place = start + (np.int64(cell) - 1) * (mask + 1) + digit
-        counts[place if cell > 0 else spare] += 1
+        counts[cell, (word >> low) & np.uint32(mask)] += 1
 
 
 @kernel
