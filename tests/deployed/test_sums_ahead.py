@@ -208,9 +208,10 @@ def as_one(made):
 def with_other_numbers(made):
     """Send zeros, as one that has made up its mind anew does: they have the digest of zeros."""
     *parts, last = made
-    digest = sha256(bytes(sum(len(part.data) for part in parts))).digest()
-    zeros = [replace(part, data=bytes(len(part.data)), digest=digest) for part in parts]
-    return [*zeros, last]
+    zeros = bytes(sum(len(part.data) for part in parts))
+    digest = sha256(ahead.whole(last.body, last.at, zeros)).digest()
+    other = [replace(part, data=bytes(len(part.data)), digest=digest) for part in parts]
+    return [*other, last]
 
 
 OTHER_PARTS = {

@@ -5,8 +5,8 @@ comes back part by part while the rest is still on its way up. Nothing else chan
 question have the same bytes as if they came whole, they are only put together at their receiver. A
 party that has connected again is sent its question whole.
 
-With its first part a party says the digest of all: so it cannot choose the last ones by what came
-back of the first, nor after it has connected again.
+With its first part a party says the digest of its answer: so it cannot choose the rest of it by
+what came back of the first, nor after it has connected again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,6 +24,7 @@ PART: Final = 1 << 16
 """The most bytes of a part; also the fewest for which it is worth while."""
 
 _WORD: Final = 8
+_OTHER: Final = "The parts of its answer are not those that it began with."
 
 
 class Divided(bytes):
@@ -50,7 +51,7 @@ def frames_of(number: int, answer: bytes) -> Iterator[Part | Said]:
         yield Said(number, answer)
         return
     first, last = answer.span
-    promise = sha256(answer[first:last]).digest()
+    promise = sha256(answer).digest()
     for begin in range(first, last, PART):
         yield Part(number, answer[begin : min(begin + PART, last)], promise)
     yield Said(number, answer[:first] + answer[last:], first)
@@ -63,6 +64,21 @@ def whole(body: bytes, at: int, ahead: bytes) -> bytes:
     if at > len(body) or not ahead:
         raise StorageError("A message lacks what should have come ahead of it.")
     return b"".join((body[:at], ahead, body[at:]))
+
+
+def require_next(parts: bytes | bytearray, promise: bytes, part: Part) -> None:
+    """Raise unless a part may follow those that came: every one but the last is full."""
+    is_next = len(parts) % PART == 0 and (not parts or part.digest == promise)
+    if not (part.data and is_next):
+        raise ProtocolError(_OTHER)
+
+
+def kept_whole(said: Said, parts: bytes, promise: bytes) -> bytes:
+    """Return an answer put together; raise unless it is the one that its parts began."""
+    answer = whole(said.body, said.at, parts)
+    if parts and (said.at < 0 or sha256(answer).digest() != promise):
+        raise ProtocolError(_OTHER)
+    return answer
 
 
 def divided(body: bytes, ahead: bytes) -> tuple[bytes, int]:
@@ -109,7 +125,7 @@ class Sending(Protocol):
     name: str
     is_open: bool
     parts: bytearray  # of its answer, so far
-    promise: bytes  # the digest that it said of all of them
+    promise: bytes  # the digest that it said of all of the answer
 
     def send_ahead(self, data: bytes) -> None:
         """Send a part of the sum."""

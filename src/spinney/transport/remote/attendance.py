@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Final
 
 from spinney.errors import PartyLostError, ProtocolError
-from spinney.transport.remote.ahead import RunningSum, divided, whole
+from spinney.transport.remote.ahead import RunningSum, divided, kept_whole, require_next
 from spinney.transport.remote.certificates import Peer
 from spinney.transport.remote.channel import transfer_seconds
 from spinney.transport.remote.frames import (
@@ -58,7 +58,8 @@ class PartyStream:
         self._asked = b""  # digest of the question on its way
         self._arrived: bytes | None = None
         self.parts = bytearray()  # of the answer to it
-        self.promise = b""  # the digest of all of them
+        self.promise = b""  # the digest of all of the answer
+        self._is_kept = False  # whether the answer is there that the parts began
         self._ahead = bytearray()  # what was sent of the next question
         self._verdicts: dict[int, Decision] = {}
 
@@ -98,6 +99,7 @@ class PartyStream:
     def _forget_parts(self) -> None:
         self.parts.clear()
         self.promise = b""
+        self._is_kept = False
         self._ahead.clear()
 
     def offer(self, offer: Offer) -> int:
@@ -146,17 +148,16 @@ class PartyStream:
             self._changed.notify_all()
 
     def _take(self, frame: Part | Said) -> None:
-        """Keep an answer, or a part of one; all parts together may be as long as an answer."""
-        if isinstance(frame, Said):  # that it still works is of no use once it has answered
-            parts = bytes(self.parts)
-            if parts and (frame.at < 0 or sha256(parts).digest() != self.promise):
-                raise ProtocolError("The parts of its answer are not those that it began with.")
-            self._arrived = whole(frame.body, frame.at, parts)
-        elif self.parts and frame.digest != self.promise:
-            raise ProtocolError("The parts of its answer are not those that it began with.")
-        elif not frame.data or len(self.parts) + len(frame.data) > self.limit():
+        """Keep an answer, or a part of one; with all its parts it is no longer than an answer."""
+        data = frame.body if isinstance(frame, Said) else frame.data
+        more = len(self.parts) + len(data) > self.limit()
+        if self._is_kept or (more and (self.parts or isinstance(frame, Part))):
             raise ProtocolError("It sent more parts than an answer may have, or nobody asked.")
+        if isinstance(frame, Said):  # that it still works is of no use once it has answered
+            self._arrived = kept_whole(frame, bytes(self.parts), self.promise)
+            self._is_kept = bool(self.parts)
         else:
+            require_next(self.parts, self.promise, frame)
             self.parts += frame.data
             self.promise = frame.digest
 

@@ -62,7 +62,7 @@ class Part(RemoteFrame, frozen=True):
 
     number: int
     data: bytes
-    digest: bytes  # of all parts together: nobody changes the last ones after the first
+    digest: bytes  # of the whole answer: nobody changes the rest after the first part
 
 
 class Said(RemoteFrame, frozen=True):
