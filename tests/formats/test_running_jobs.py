@@ -54,6 +54,7 @@ PROTOCOLS: dict[str, Any] = {
 }
 
 DRAWN_ANEW = ("extra_local", "extra_local_bloom")
+CUT_ELSEWHERE = ("vertical_matched",)  # in the middle of empty cells, so that other rows pass them
 LONGER_SINCE = ("EdgesAsk", "LevelAsk")  # questions that have a new field, which may be left out
 
 
@@ -209,7 +210,8 @@ def test_the_job_goes_on_to_its_end(name, tmp_path):
         assert len(run.asked) > run.n_before
         for asked in run.asked[run.n_before :]:
             reply = asked.put_to(party, facts["protocol"])
-            assert asked.is_drawn or reply == asked.reply, asked.kind
+            moved = asked.kind == "JudgeAsk" and name in CUT_ELSEWHERE
+            assert asked.is_drawn or moved or reply == asked.reply, asked.kind
         assert ended_with(ledger, facts["job"]) == run.spent
 
 

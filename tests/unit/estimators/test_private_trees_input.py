@@ -212,7 +212,7 @@ def test_baselines_come_with_the_same_call(kind):
 def test_without_them_there_is_nothing_to_compare_with(kind):
     X, y = table()
     model = declared(kind).fit(X, y)
-    with pytest.raises(NotFittedError):
+    with pytest.raises(SettingError, match="baselines=True"):
         model.compare(X, y)
 
 
