@@ -148,13 +148,13 @@ def test_who_has_seen_a_part_of_the_sum_and_comes_back_answers_as_it_said(how):
     back = asked.enter("north")
     asked.wait(lambda: back._number)
     other = b"head" + (WORDS + np.uint64(1)).tobytes() + b"losses, and the tag"
-    made: list[Part | Said] = {
+    made: dict[str, list[Part | Said]] = {
         "whole": [Said(1, other)],
         "other parts": list(frames_of(1, with_span(other, WORDS + np.uint64(1)))),
         "other rest": list(frames_of(1, with_span(ANSWER + b"!", WORDS))),
         "still at work": [Said(1, b"still at work")],
-    }[how]
-    for frame in made:
+    }
+    for frame in made[how]:
         back.heard(frame)
     assert asked.ended() == {"error": SEEN}
 
