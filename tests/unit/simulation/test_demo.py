@@ -27,9 +27,9 @@ def test_the_demo_shows_a_table_and_says_where_the_model_is(place):
     assert " by F1" in lines[13]
     assert " by AUC" in lines[14]
     assert all("Overall: " in line and "95 %)" in line for line in lines[13:15])
-    assert lines[15] == "The federated forest is identical to the pooled one, bit for bit."
-    assert "rounds; " in lines[16]
-    assert lines[17:] == [
+    assert lines[16] == "The federated forest is identical to the pooled one, bit for bit."
+    assert "rounds; " in lines[17]
+    assert lines[18:] == [
         "Model   spinney-demo/model.spinney",
         "Report  spinney-demo/report.json",
         "Page    spinney-demo/report.html",
