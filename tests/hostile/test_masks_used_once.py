@@ -26,11 +26,16 @@ from spinney.errors import SpinneyError
 from spinney.privacy import masking, sharing
 from spinney.privacy.masking import MaskAsk, SecureSumParty
 from spinney.protocols.verified.blind import relay_steps
+from spinney.protocols.verified.messages import Opened
 from spinney.protocols.verified.tags import SumKeys
 from spinney.transport.journal import Journal, Journaled
 from spinney.transport.remote import ahead
 from spinney.transport.remote.attendance import PartyStream
 from unit.privacy.federations import Federation  # type: ignore[import-not-found]
+
+
+class EndedError(Exception):
+    """An attempt ended."""
 
 
 class Masks:
@@ -124,21 +129,19 @@ def test_no_mask_hides_two_replies_in_a_run_that_is_tried_again(tmp_path, monkey
     """Attempts of a blind run end anywhere; parties forget all but their disk, or some of them."""
     random, masks = Random(seed), Masks(monkeypatch)
     clinics_in(tmp_path)
-    journal, over, n_ended = Journal(tmp_path / "rounds"), (), 0
+    journal, n_ended = Journal(tmp_path / "rounds"), 0
+    over: tuple[Opened, ...] = ()
     for attempt in range(1, 30):
         sites = blind_sites(tmp_path, attempt)
         left = random.randrange(8, 26) if attempt < 6 else 10**6
 
-        class Ended(Exception):
-            pass
-
-        def bytes_to(targets, data, sites=sites, ended=Ended):
+        def bytes_to(targets, data, sites=sites):
             nonlocal left
             found = {}
             for name in random.sample(list(targets), len(targets)):
                 left -= 1
                 if left < 0:  # some parties have answered, and others have not
-                    raise ended
+                    raise EndedError
                 for _ in range(random.choice([1, 1, 2])):
                     found[name] = sites.residents[name].answer(data)
             return found
@@ -147,7 +150,7 @@ def test_no_mask_hides_two_replies_in_a_run_that_is_tried_again(tmp_path, monkey
         try:
             over = relay_steps(Journaled(sites.keyed(), journal), lambda _: None)
             break
-        except Ended:
+        except EndedError:
             n_ended += 1
         finally:
             sites.close()
@@ -159,7 +162,8 @@ def test_no_mask_hides_two_replies_in_a_run_that_is_tried_again(tmp_path, monkey
 def test_no_mask_hides_two_replies_over_lines_that_are_cut(tmp_path, monkeypatch):
     """Connections end while sums come ahead, and parties are started again in the middle."""
     random, masks, due = Random(7), Masks(monkeypatch), Event()
-    send_ahead, cuts, turns = PartyStream.send_ahead, [], count(1)
+    send_ahead, turns = PartyStream.send_ahead, count(1)
+    cuts: list[str] = []
 
     def cutting(stream, data):
         send_ahead(stream, data)

@@ -1,5 +1,6 @@
 """A party that sends its answer in parts otherwise than it should: at the coordinator's end."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from threading import Condition, Thread
@@ -99,7 +100,7 @@ class Asked:
 
     def __init__(self):
         self.attendance = Attendance()
-        self.came = {}
+        self.came: Mapping[str, object] = {}
         self.streams = {name: self.enter(name) for name in ("north", "south")}
         self.thread = Thread(target=self._ask, daemon=True)
         self.thread.start()
@@ -138,7 +139,7 @@ def sent_ahead(stream):
 
 @pytest.mark.parametrize("how", ["whole", "other parts", "other rest", "still at work"])
 def test_who_has_seen_a_part_of_the_sum_and_comes_back_answers_as_it_said(how):
-    asked, (parts, last) = Asked(), honest()
+    asked, (parts, _) = Asked(), honest()
     north, south = asked.streams.values()
     for frame in parts[:2]:
         north.heard(frame)
@@ -147,15 +148,33 @@ def test_who_has_seen_a_part_of_the_sum_and_comes_back_answers_as_it_said(how):
     back = asked.enter("north")
     asked.wait(lambda: back._number)
     other = b"head" + (WORDS + np.uint64(1)).tobytes() + b"losses, and the tag"
-    made = {
+    made: dict[str, list[Part | Said]] = {
         "whole": [Said(1, other)],
         "other parts": list(frames_of(1, with_span(other, WORDS + np.uint64(1)))),
         "other rest": list(frames_of(1, with_span(ANSWER + b"!", WORDS))),
         "still at work": [Said(1, b"still at work")],
-    }[how]
-    for frame in made:
+    }
+    for frame in made[how]:
         back.heard(frame)
     assert asked.ended() == {"error": SEEN}
+
+
+def test_a_part_after_an_answer_does_not_pass_for_what_its_sender_said_before():
+    """Both come before anybody looks: the answer is another one, the digest is that of before."""
+    asked, (parts, _) = Asked(), honest()
+    north, south = asked.streams.values()
+    for frame in parts[:2]:
+        north.heard(frame)
+        south.heard(frame)
+    asked.wait(lambda: north._ahead)
+    back = asked.enter("north")
+    asked.wait(lambda: back._number)
+    with asked.attendance._changed:
+        back.heard(Said(1, ANSWER.replace(b"losses", b"chosen")))
+        back.heard(parts[0])
+        assert back.taken() is None
+    with pytest.raises(ProtocolError, match=OTHERWISE):
+        back.heard(Said(1, ANSWER.replace(b"losses", b"chosen")))
 
 
 def test_who_comes_back_with_the_same_answer_is_heard():
@@ -179,6 +198,7 @@ def test_parts_after_an_answer_that_came_whole_change_nothing():
     asked, (parts, last) = Asked(), honest()
     north, south = asked.streams.values()
     north.heard(Said(1, ANSWER))
+    asked.wait(lambda: north._arrived is None)
     for frame in parts:
         north.heard(Part(1, bytes(len(frame.data)), b"whatever"))
         south.heard(frame)

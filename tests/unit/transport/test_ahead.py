@@ -43,9 +43,7 @@ def test_an_answer_in_parts_is_the_same_answer():
     assert len(data) == len(parts) == 4
     assert {one.number for one in (*parts, last)} == {7}
     assert max(map(len, data)) == PART
-    assert {one.digest for one in parts if isinstance(one, Part)} == {
-        sha256(ANSWER).digest()
-    }
+    assert {one.digest for one in parts if isinstance(one, Part)} == {sha256(ANSWER).digest()}
     assert last == Said(7, b"headtail", 4)
     assert whole(last.body, last.at, b"".join(data)) == ANSWER
 

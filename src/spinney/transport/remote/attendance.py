@@ -160,6 +160,7 @@ class PartyStream:
             require_next(self.parts, self.promise, frame)
             self.parts += frame.data
             self.promise = frame.digest
+            self._arrived = None  # an answer from before would pass for the one that is promised
 
     def verdict(self, number: int) -> Decision | None:
         """Return the verdict on an offer; None if there is none yet."""
