@@ -77,7 +77,11 @@ def test_a_party_s_own_report_says_nothing_that_it_does_not_know(tmp_path):
     conducted(tmp_path, agreed_job(tmp_path, min_samples_leaf=5))
     told = {one.party: one for one in load_report(tmp_path / "runs" / "run-1").quality}
     for name in CLINICS:
-        assert load_report(records_of(tmp_path, name)).quality == (told[name],)
+        (own,) = load_report(records_of(tmp_path, name)).quality
+        joint = told[name].scores["joint_majority"]
+        assert {**own.scores, "joint_majority": joint} == told[name].scores
+        assert "joint_majority" not in own.scores
+        assert (own.party, own.rows, own.n_rows) == (name, told[name].rows, told[name].n_rows)
 
 
 def test_the_dates_that_parties_agreed_on_reach_every_report(tmp_path):

@@ -15,6 +15,7 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
+import numpy as np
 import pytest
 
 from deployed.handmade import kits  # type: ignore[import-not-found]
@@ -135,9 +136,11 @@ def test_a_run_in_which_parties_obeyed_is_begun_again_at_no_further_cost(name, p
     folder = run.folder.with_name(anew)
     if name == "paused":
         was = DATA / "finished" / "runs_" / RUN / "model.spinney"
-        released = release(ForestModel.load(was), agreed.release)[0]
-        assert (folder / "model.spinney").read_bytes() == released.to_bytes()
-        return
+        then = release(ForestModel.load(was), agreed.release)[0].forest
+        now = ForestModel.load(folder / "model.spinney").forest
+        for part in ("tree_start", "feature", "left", "missing_left", "subset", "value"):
+            np.testing.assert_array_equal(getattr(now, part), getattr(then, part))
+        return  # thresholds are in the middle of empty cells since
     for party in ("north", "south"):
         ledger = open_ledger(load_party(place / party / "party.toml"))
         ledger.verify()

@@ -139,12 +139,17 @@ def _is_below(scores: Mapping[str, float]) -> bool:
 
 
 def _told_below(one: PartyQuality) -> str:
-    own, joint = one.scores["majority"], one.scores["joint_majority"]
+    own, joint = one.scores["majority"], one.scores.get("joint_majority")
     fitted = one.scores.get("home_accuracy")
     words = (
         f"At {one.party!r} the joint model is right in {one.scores['accuracy']:.3f} of "
         f"{one.n_rows} rows; always to say its most common class would be right in {own:.3f}."
     )
+    if joint is None:
+        return (
+            f"{words} If that class is rarer at the other parties, which this report does not "
+            "know, that is why, and the party can fit the model at home: spinney party fit."
+        )
     if abs(own - joint) < _SAME_SHARE:
         return (
             f"{words} That class is as common at the other parties, so its share is not why: the "

@@ -312,6 +312,8 @@ def test_a_party_below_its_majority_is_named_and_told_why():
     assert "Fitted at home it is right in 0.950" in fitted
     (weak,) = below(accuracy=0.74, majority=0.8, joint_majority=0.79)
     assert "as common at the other parties" in weak
+    (alone,) = below(accuracy=0.74, majority=0.8)
+    assert "rarer at the other parties, which this report does not know, that is" in alone
     assert below(accuracy=0.94, majority=0.937, joint_majority=0.5) == []
     assert below(rmse=3.0) == []
 
