@@ -144,7 +144,7 @@ class _HorizontalBoosting(BoostedEstimator, FitsAtHome):
 
     def _threads(self, tables: Mapping[str, MemoryTable]) -> int:
         """Return how many threads work at the same time, over all parties."""
-        cells = max(table.n_rows * len(table.schema.columns) for table in tables.values())
+        cells = sum(table.n_rows * len(table.schema.columns) for table in tables.values())
         return threads_for_levels(thread_count(self.n_jobs), cells * self.batch_trees)
 
 

@@ -17,7 +17,7 @@ from spinney.typing import Integers
 
 Range = tuple[int, int]
 LITTLE_WORK = 1 << 16  # rows, or what costs as much: another thread takes as long to begin
-_MUCH_WORK = 3 << 20  # cells of a party's trees, whose levels take two threads less time than one
+_MUCH_WORK = 3 << 20  # cells of all trees that grow at once: two threads take less time than one
 _OWN = local()  # whether this thread is in a task
 _IN_TURN: list[None] = []  # not empty: tasks of all threads are done in the order they come
 TASKS_PER_THREAD = 4  # more than one, because work is estimated and the slowest task decides
@@ -40,8 +40,8 @@ def thread_count(n_jobs: int | None) -> int:
 def threads_for_levels(n_threads: int, cells: int) -> int:
     """Return how many threads grow trees, level by level, in the least time: one for few cells.
 
-    `cells` are the rows, times columns, times the trees that grow at once, of a party. Waking a
-    thread, and waiting for Python's lock, costs about as much at every level.
+    `cells` are the rows, times columns, times the trees that grow at once. Waking a thread, and
+    waiting for Python's lock, costs about as much at every level.
     """
     return n_threads if cells >= _MUCH_WORK else 1
 

@@ -61,6 +61,6 @@ def test_a_level_of_little_work_is_one_task():
 
 
 def test_trees_of_few_cells_grow_on_one_thread():
-    assert threads_for_levels(2, 40_000 * 30) == 1  # one of five parties, one tree at a time
-    assert threads_for_levels(2, 200_000 * 30) == 2  # all rows at one party
+    assert threads_for_levels(2, 40_000 * 30) == 1  # few rows, one tree at a time
+    assert threads_for_levels(2, 200_000 * 30) == 2  # many rows
     assert threads_for_levels(2, 40_000 * 30 * 10) == 2  # ten trees at a time
