@@ -42,7 +42,7 @@ def test_a_job_goes_on_between_two_batches(tmp_path, secure_sum):
     how = {"n_estimators": None, "max_iter": 6, "batch_trees": 2, "secure_sum": secure_sum}
     agreed = agreed_job(tmp_path, 'protocol = "horizontal_boosting"', **how)
     with pytest.raises(KeyboardInterrupt):
-        conducted(tmp_path, agreed, 1, last=15)
+        conducted(tmp_path, agreed, 1, last=18)
     rounds = tmp_path / "runs" / "run-1" / "rounds"
     assert len(Journal(rounds)) > 8  # some trees are finished
     conducted(tmp_path, agreed, 2)

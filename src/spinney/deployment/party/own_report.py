@@ -16,7 +16,7 @@ from spinney.deployment.job import Agreed
 from spinney.jobs.careful import weaker_than_default
 from spinney.protocols.release_terms import Hardening
 from spinney.protocols.secure_sums.channel import masked_in_words
-from spinney.protocols.training import Training
+from spinney.protocols.training import Quality, Training
 from spinney.protocols.verified.blind import NOT_SEEN
 from spinney.report.door import release
 from spinney.report.facts import DisclosureRow, Subject
@@ -58,7 +58,7 @@ def own_report(
         rounds=tuple(_protected(training.rounds, agreed, len(present))),
         claims=tuple(dict.fromkeys(one for one in training.claims if one.party == party)),
         quality={
-            name: found
+            name: _of_one(found) if name == party else found
             for name, found in training.quality.items()
             if name == party or name not in agreed.parties
         },
@@ -73,6 +73,12 @@ def own_report(
         rules=rules,
         subject=Subject.of(agreed.name, training.model.schema, dates=agreed.schema.date_columns),
     )
+
+
+def _of_one(found: Quality) -> Quality:
+    """Return a party's quality without what would need the other parties' classes."""
+    scores = {name: score for name, score in found.scores.items() if name != "joint_majority"}
+    return replace(found, scores=scores)
 
 
 def _protected(rounds: tuple[Round, ...], agreed: Agreed, n_present: int) -> Iterator[Round]:

@@ -365,4 +365,4 @@ def _judged(channel: Channel, boosting: _Boosting, schema: Schema) -> dict[str, 
         low, high = target_range(schema.label)
         step = (high - low) / (2**SCORE_BITS - 1) * 2.0 ** dropped_bits(SCORE_BITS, job.n_rows)
     found = {name: quality_of(held, bootstrap=False, step=step) for name, held in counts.items()}
-    return with_majorities(found, counts, are_all=channel.is_masked or len(counts) > 1)
+    return with_majorities(found, counts)

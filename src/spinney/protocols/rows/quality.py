@@ -176,21 +176,15 @@ def _class_scores(confusion: Integers) -> dict[str, float]:
 
 
 def with_majorities(
-    quality: Mapping[str, Quality], confusions: Mapping[str, Integers], *, are_all: bool
+    quality: Mapping[str, Quality], confusions: Mapping[str, Integers]
 ) -> dict[str, Quality]:
-    """Return the qualities of parties with the shares of their most common classes.
-
-    A party that derives its own report knows its own counts only: then `are_all` is false.
-    """
+    """Return the qualities of parties with the shares of their most common classes."""
     if any(counts.ndim < 2 for counts in confusions.values()):
         return dict(quality)
     classes = {name: counts.sum(axis=1) for name, counts in confusions.items()}
     found = majorities(classes)
-    if not are_all:
-        found = {name: {"majority": one["majority"]} for name, one in found.items() if one}
     return {
-        name: replace(one, scores={**one.scores, **found.get(name, {})})
-        for name, one in quality.items()
+        name: replace(one, scores={**one.scores, **found[name]}) for name, one in quality.items()
     }
 
 
@@ -269,8 +263,7 @@ def quality_over_parties(
     how: dict[str, Any] = {"bootstrap": job.settings.bootstrap, "step": step}
     pooled = quality_of(np.sum(list(counts.values()), axis=0), **how)
     quality = {name: quality_of(held, **how) for name, held in counts.items()}
-    are_all = channel.is_masked or len(counts) > 1
-    quality = with_majorities(quality, counts, are_all=are_all)
+    quality = with_majorities(quality, counts)
     if job.terms:  # scored on perturbed rows: the true rows would cost budget
         quality = {name: replace(q, rows=f"{q.rows}, perturbed") for name, q in quality.items()}
     return quality, next(iter(pooled.scores.values()), None)
