@@ -86,9 +86,9 @@ class Measure:
 
     def size(self, message: object) -> int:
         """Return `encoded_size(message)`."""
-        size = _fields_size(message, self._size_of)
-        frame = _FRAME.size + 1 + _text_size(type(message).__name__) + _items_header(size.n_blobs)
-        return frame + size.head + size.lengths + size.blobs
+        head, n_blobs, lengths, blobs = _fields_size(message, self._size_of)
+        frame = _FRAME.size + 1 + _text_size(type(message).__name__) + _items_header(n_blobs)
+        return frame + head + lengths + blobs
 
     def _size_of(self, name: str, value: object) -> "_Size":
         known = self._known.get(name)
@@ -97,35 +97,35 @@ class Measure:
         return known[1]
 
 
-@dataclass(frozen=True)
-class _Size:
-    """How many bytes a part of a message takes."""
-
-    head: int  # as msgpack
-    n_blobs: int
-    lengths: int  # of the blobs, as msgpack
-    blobs: int
+_Size = tuple[int, int, int, int]
+"""What a part of a message takes: bytes as msgpack; blobs, bytes of their lengths, their bytes."""
 
 
 def _fields_size(part: Any, size_of: Callable[[str, object], _Size]) -> _Size:
     """Return the size of a dataclass, which is the sum over its fields."""
     kind: Any = type(part)
-    held = {name: getattr(part, name) for name in _names(kind)}
-    held = {name: value for name, value in held.items() if value is not msgspec.UNSET}
-    sizes = {name: size_of(name, value) for name, value in held.items()}
-    names = _items_header(len(sizes)) + sum(map(_text_size, sizes))
-    return _Size(
-        names + sum(size.head for size in sizes.values()),
-        sum(size.n_blobs for size in sizes.values()),
-        sum(size.lengths for size in sizes.values()),
-        sum(size.blobs for size in sizes.values()),
-    )
+    n_fields = head = n_blobs = lengths = blobs = 0
+    for name in _names(kind):
+        value = getattr(part, name)
+        if value is not msgspec.UNSET:
+            own = size_of(name, value)
+            n_fields += 1
+            head += _text_size(name) + own[0]
+            n_blobs += own[1]
+            lengths += own[2]
+            blobs += own[3]
+    return _items_header(n_fields) + head, n_blobs, lengths, blobs
 
 
 def _size_of(name: str, value: Any) -> _Size:
     del name
-    part: Any = type(value)
-    if _is_part(part):
+    kind: Any = type(value)
+    if kind is np.ndarray:  # most of what travels
+        kept_as = 2 + _text_size(_little(value.dtype)) + sum(map(_number_size, value.shape))
+        return kept_as, 1, _number_size(value.nbytes), value.nbytes
+    if kind is int and value >= 0:
+        return _number_size(value), 0, 0, 0
+    if _is_part(kind):
         kept = getattr(value, "__dict__", None)
         if kept is None:
             return _fields_size(value, _size_of)
@@ -133,6 +133,10 @@ def _size_of(name: str, value: Any) -> _Size:
             kept[_MEASURED] = _fields_size(value, _size_of)
         found: _Size = kept[_MEASURED]
         return found
+    return _size_as_msgpack(value)
+
+
+def _size_as_msgpack(value: Any) -> _Size:
     sizes: list[int] = []
 
     def hook(value: object) -> object:
@@ -147,8 +151,14 @@ def _size_of(name: str, value: Any) -> _Size:
         raise StorageError(f"A message cannot carry a {type(value).__name__}.")
 
     head = len(msgspec.msgpack.encode(value, enc_hook=hook))
-    lengths = len(msgspec.msgpack.encode(sizes)) - _items_header(len(sizes))
-    return _Size(head, len(sizes), lengths, sum(sizes))
+    return head, len(sizes), sum(map(_number_size, sizes)), sum(sizes)
+
+
+def _number_size(number: int) -> int:
+    """Return how many bytes a number that is not negative takes as msgpack."""
+    if number < 1 << 7:
+        return 1
+    return 2 if number < 1 << 8 else 3 if number < 1 << 16 else 5 if number < 1 << 32 else 9
 
 
 @cache
