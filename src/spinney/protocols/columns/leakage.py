@@ -14,7 +14,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from spinney.typing import Bools, Floats, Integers
 
@@ -92,6 +91,8 @@ def measure_label_leakage(party: Knowing) -> LabelLeakage:
 
 def group_rows(leaves: NDArray[np.uint32], drawn: Bools, n_groups: int) -> Integers:
     """Group rows that often share a leaf."""
+    from scipy.linalg import eigh  # noqa: PLC0415  late: every process would load it
+
     n = leaves.shape[1]
     n_groups = min(n_groups, n)
     together, both = np.zeros((n, n), np.float32), np.zeros((n, n), np.float32)
