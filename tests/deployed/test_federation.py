@@ -88,8 +88,9 @@ def test_parties_compare_their_tables_and_only_they_see_the_sums(federation):
     federation.write_party("north", months, policy="secure_sum = true\nmin_own_rows = 5")
     path = federation.write_job("fitting", n_estimators=3)
     found = json.loads(federation.job("check", str(path), "--kit", "kit", "--json").stdout)
-    assert [(one["party"], one["column"]) for one in found["lines"]] == [("north", "age")]
-    assert "another unit" in found["lines"][0]["what"]
+    lines = {(one["party"], one["column"]): one["what"] for one in found["lines"]}
+    assert "another unit" in lines["north", "age"]
+    assert {column for _, column in lines} == {"age"}  # by what was rounded, others may stand out
     assert (found["parties"], found["rows"], found["n_shared"]) == ([*CLINICS], {}, None)
     shared = found["shared"]  # noise is drawn: within six deviations
     assert abs(shared["about"] - len(rows)) <= 3 * (shared["most"] - shared["about"])
