@@ -63,3 +63,12 @@ def test_what_was_not_asked_has_no_empty_columns():
     half = told((Importance("age", 0.9, 0.1, 0.02), Importance("ward", 0.1)), ("no", "yes"))
     assert "0.1000 ± 0.0200" in half
     assert 'data-label="permutation">-</td>' in half
+
+
+def test_no_column_is_said_to_matter_where_none_does():
+    age = Dependence("age", (1.0, 2.0), ((0.1, 0.9), (0.1, 0.9)))
+    idle = (Importance("age", 0.7, 0.0, 0.0), Importance("ward", 0.3, 0.0, 0.0))
+    none = told(idle, ("n", "y"), age)
+    assert "No column matters by permutation importance" in none
+    some = told((Importance("age", 0.7, 0.01, 0.0), Importance("ward", 0.3)), ("n", "y"), age)
+    assert "age matters most by permutation importance" in some

@@ -52,6 +52,8 @@ def _ranked(found: tuple[Importance, ...]) -> tuple[Importance, ...]:
 def _words(found: tuple[Importance, ...], explained: Explanation | None) -> str:
     by = "the decrease in impurity" if explained is None else "permutation importance"
     text = f"{found[0].column} matters most by {by}."
+    if explained is not None and not (found[0].permutation or 0.0) > 0.0:
+        text = f"No column matters by {by}: without it the model's {explained.score} is no worse."
     if explained is None:
         return f"{text} The job did not measure permutation importance at the parties."
     return (
