@@ -29,7 +29,7 @@ from spinney.report.facts import (
     ReportFacts,
     RoundTraffic,
 )
-from spinney.report.file_names import REPORT, file_in
+from spinney.report.file_names import MODEL, PAGE, REPORT, file_in
 from spinney.report.frame import frame_of
 from spinney.report.hardening import withhold
 from spinney.report.page.page import page_of, summary_of
@@ -127,6 +127,11 @@ class Report(ReportFacts, frozen=True, dict=True):
             for one in impurity_importances(model)
         )
         return msgspec.structs.replace(self, importances=found)
+
+    def hardened_by(self, done: Sequence[str], model: ForestModel) -> "Report":
+        """Return the report with what was done to the trained model before it left as `model`."""
+        told = f"in {MODEL} and {PAGE}: {'; '.join(done)}"
+        return msgspec.structs.replace(self, hardened=(told, *self.hardened)).of_leaving(model)
 
     def asked(self, rounds: Sequence[Round]) -> "Report":
         """Return the report with the questions that the parties answered after training."""

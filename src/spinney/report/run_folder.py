@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from shutil import rmtree
 
-import msgspec
-
 from spinney.errors import StorageError
 from spinney.files import replace_file
 from spinney.protocols.model import ForestModel
@@ -70,9 +68,7 @@ def write_run(folder: Path, model: ForestModel | None, report: Report) -> None:
     if model is not None:
         model, done = release(model, report.release or EXACT)
         if done:
-            told = f"in {MODEL} and {PAGE}: {'; '.join(done)}"
-            report = msgspec.structs.replace(report, hardened=(told, *report.hardened))
-            report = report.of_leaving(model)
+            report = report.hardened_by(done, model)
     made = _missing_parents(folder)
     part = f".{os.getpid()}.part"
     beside = folder / part if folder.is_dir() else folder.with_name(f".{folder.name}{part}")

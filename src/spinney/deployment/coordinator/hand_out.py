@@ -56,6 +56,7 @@ class HandOut:
         self._auditing: tuple[str, ...] = ()
         self._wire: Channel | None = None  # a journal would repeat what an audit came to before
         self._rounds: list[Round] = []
+        self._done: tuple[str, ...] = ()  # to the model, here
 
     def learn_terms(self, channel: Channel) -> dict[str, Hardening]:
         """Ask the parties on which terms the model may leave; return all that were ever stated."""
@@ -65,9 +66,12 @@ class HandOut:
         self._auditing = tuple(name for name, reply in replies.items() if reply.audits)
         return self._terms
 
-    def hand_out(self, channel: Channel, model: ForestModel, before: tuple[Opened, ...]) -> bytes:
-        """Hand out a model that the coordinator has; return the bytes of the released model."""
-        released = release(model, self._strictest())[0].to_bytes()
+    def hand_out(
+        self, channel: Channel, model: ForestModel, before: tuple[Opened, ...]
+    ) -> tuple[ForestModel, str]:
+        """Hand out a model that the coordinator has; return the released model and its digest."""
+        leaving, self._done = release(model, self._strictest())
+        released = leaving.to_bytes()
         if self._agreed.is_verified:
             kept = self.hand_out_derived(channel, digest_of(model.to_bytes()), before)
         else:
@@ -76,7 +80,7 @@ class HandOut:
             kept = _one_of(self._ask(channel, ModelAsk(released)))
         if kept != digest_of(released):
             raise ProtocolError("The parties keep another released model. Nothing was kept here.")
-        return released
+        return leaving, kept
 
     def hand_out_derived(self, channel: Channel, digest: str, before: tuple[Opened, ...]) -> str:
         """Let the parties harden what they derived; return the digest of the released model."""
@@ -97,9 +101,10 @@ class HandOut:
         if waiting:
             raise UnauditedError(_by_party(waiting))
 
-    def told_in(self, report: Report) -> Report:
-        """Return the report with the terms, and with the questions of the hand-out."""
-        return msgspec.structs.replace(report.asked(self._rounds), release=self._strictest())
+    def told_in(self, report: Report, model: ForestModel) -> Report:
+        """Return the report with how `model` left: on which terms, and by which questions."""
+        told = msgspec.structs.replace(report.asked(self._rounds), release=self._strictest())
+        return told.hardened_by(self._done, model) if self._done else told
 
     def _ask(
         self, channel: Channel, ask: Ask[Reply], to: tuple[str, ...] | None = None

@@ -238,8 +238,8 @@ class Run:
         training = agreed.spec.train(channel, settings, n_jobs=n_jobs, progress=progress)
         model, report, digest = training.model, self._report(training), ""
         if model is not None:  # without one, each party has only its part
-            digest = digest_of(leaving.hand_out(journaled, model, verified.opened))
-            report = leaving.told_in(report)
+            model, digest = leaving.hand_out(journaled, model, verified.opened)
+            report = leaving.told_in(report, model)
         if training.roles is not None:
             write_whole(self._folder.folder / _ROLES, codec.encode(training.roles))
         self._finish(model, report, journaled)
@@ -298,7 +298,8 @@ class Run:
             agreed.spec.described(agreed.protocol_settings()),
             tuple(claim for outcome in outcomes.values() for claim in outcome.claims),
         )
-        return training, leaving.told_in(self._report(training).asked([compared]))
+        report = self._report(training).asked([compared])
+        return training, leaving.told_in(report, training.model)
 
     def _report(self, training: Trained) -> Report:
         """Return the report; for a forest over columns, with the owner of each split."""

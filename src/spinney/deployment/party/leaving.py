@@ -87,11 +87,11 @@ class LeavingModel:
         digest = self._left(ask.called(), ask.model, model.released or EXACT)
         return ModelReply(digest, digest)
 
-    def keep_derived(self, model: ForestModel, ask: DerivedAsk) -> tuple[ModelReply, bytes]:
-        """Harden the model that this party derived, and keep it; return its bytes as well."""
+    def keep_derived(self, model: ForestModel, ask: DerivedAsk) -> tuple[ModelReply, ForestModel]:
+        """Harden the model that this party derived, and keep it; return it as it left as well."""
         terms = ask.terms.terms
         released = self._hardened(ask.called(), model, terms)
-        kept = self._left(ask.called(), released, terms)
+        kept = self._left(ask.called(), released.to_bytes(), terms)
         # A blind coordinator could try out which exact counts have this digest.
         derived = kept if self._agreed.is_blind else sha256(model.to_bytes()).hexdigest()
         return ModelReply(derived, kept), released
@@ -102,7 +102,7 @@ class LeavingModel:
         if derived is None:
             self._handed(question, model)
         else:
-            model = self._hardened(question, derived, ask.terms.terms)
+            model = self._hardened(question, derived, ask.terms.terms).to_bytes()
         try:
             self._require_audited(question, model)
         except PolicyError as error:
@@ -137,7 +137,7 @@ class LeavingModel:
             raise
         return model
 
-    def _hardened(self, question: str, model: ForestModel, terms: Hardening) -> bytes:
+    def _hardened(self, question: str, model: ForestModel, terms: Hardening) -> ForestModel:
         """Return the derived model as it may leave; raise if it would show more than allowed."""
         name = terms.shows_more_than(self._allowed)
         if name:
@@ -147,7 +147,7 @@ class LeavingModel:
             )
             self._refused(question, error)
             raise error
-        return release(model, terms)[0].to_bytes()
+        return release(model, terms)[0]
 
     def kept_before(self, derived: str) -> ModelReply:
         """Return the reply of an attempt that ended before the coordinator heard it."""

@@ -14,11 +14,11 @@ import msgspec
 
 from spinney.deployment.job import Agreed
 from spinney.jobs.careful import weaker_than_default
-from spinney.protocols.release_terms import Hardening
+from spinney.protocols.model import ForestModel
+from spinney.protocols.release_terms import EXACT
 from spinney.protocols.secure_sums.channel import masked_in_words
 from spinney.protocols.training import Quality, Training
 from spinney.protocols.verified.blind import NOT_SEEN
-from spinney.report.door import release
 from spinney.report.facts import DisclosureRow, Subject
 from spinney.report.report import Report, seen_by
 from spinney.transport.channel import Round
@@ -30,7 +30,7 @@ def own_report(
     training: Training,
     *,
     present: tuple[str, ...],
-    terms: Hardening,
+    released: ForestModel,
     disclosed: Path,
     rules: dict[str, str],
 ) -> Report:
@@ -44,14 +44,14 @@ def own_report(
         The training that the party derived.
     present
         Who was in the attempt that finished the run.
-    terms
-        The terms on which the model left.
+    released
+        The model as it left.
     disclosed
         The party's record of what left it.
     rules
         The rules of its policy, in words.
     """
-    settings = agreed.protocol_settings()
+    settings, terms = agreed.protocol_settings(), released.released or EXACT
     # Its own reply to a question about each party stands for all: it never saw the others'.
     known = replace(
         training,
@@ -65,7 +65,7 @@ def own_report(
     )
     report = Report.of(known, release=terms)
     return msgspec.structs.replace(
-        report.of_leaving(release(training.model, terms)[0]),
+        report.of_leaving(released),
         disclosures=_disclosed(party, disclosed, is_blind=agreed.is_blind),
         dropped=tuple(name for name in agreed.parties if name not in present),
         weaker=weaker_than_default(agreed.spec, agreed.given, settings, len(present), terms),

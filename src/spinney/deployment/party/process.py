@@ -103,8 +103,7 @@ class RunParty:
         self._answering: Answering | None = None
         self._steps = StoredSteps(self._record.folder / "steps", lambda: self._ledger)
         self._verifying: VerifyingParty | None = None
-        self._released: bytes | None = None  # the model that this party derived, as it left
-        self._terms = agreed.release  # on which that model left
+        self._released: ForestModel | None = None  # the model that this party derived, as it left
         self._told = False  # whether a blind coordinator has heard what came of the job
         self._leaving = LeavingModel(party, agreed, run, self._record, lambda: self._ledger)
         self._fit: table_fit.Party | None = None
@@ -182,7 +181,7 @@ class RunParty:
         if self._derivation is not None:
             self._derivation.close()
         if self._told and self._released is not None:
-            self._steps.finish(sha256(self._released).hexdigest())
+            self._steps.finish(sha256(self._released.to_bytes()).hexdigest())
         if self._compared:
             self._steps.finish(self._agreed.digest)
         self._busy.close()
@@ -372,7 +371,6 @@ class RunParty:
             return self._leaving.kept_before(known)
         model = self._derived(ask.digest, ask.before)
         reply, self._released = self._leaving.keep_derived(model, ask)
-        self._terms = ask.terms.terms
         self._report()
         if not self._agreed.is_blind:  # its coordinator has more to ask
             self._steps.finish(reply.digest)
@@ -381,6 +379,7 @@ class RunParty:
     def _report(self) -> None:
         """Write this party's own report of the run, so far, beside the model that it keeps."""
         assert self._derivation is not None
+        assert self._released is not None
         training = self._derivation.finished()
         assert isinstance(training, Training)
         folder, present = self._record.folder, self._present
@@ -390,7 +389,7 @@ class RunParty:
                 self._agreed,
                 training,
                 present=present,
-                terms=self._terms,
+                released=self._released,
                 disclosed=self._record.disclosed,
                 rules=rules_in_words(self._party.policy),
             )
@@ -463,7 +462,7 @@ class RunParty:
         if self._derivation is None or self._released is None:
             raise ProtocolError("This party has not yet kept a model. Nothing was released.")
         training = self._derivation.finished()
-        model = Deflated(self._released if ask.with_model else b"")
+        model = Deflated(self._released.to_bytes() if ask.with_model else b"")
         self._record.disclose(
             question=ask.called(), reveals=ask.reveals, protection="none", bytes=len(model.data)
         )
