@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from spinney.errors import ProtocolError, StorageError
+from spinney.transport.channel import ToldBack
 from spinney.transport.remote.ahead import (
     PART,
     Arrived,
@@ -38,7 +39,7 @@ class Stream:
 
 
 def test_an_answer_in_parts_is_the_same_answer():
-    *parts, last = frames_of(7, with_span(ANSWER, WORDS))
+    *parts, last = frames_of(7, with_span(ANSWER, ToldBack(WORDS)))
     data = [one.data for one in parts if isinstance(one, Part)]
     assert len(data) == len(parts) == 4
     assert {one.number for one in (*parts, last)} == {7}
@@ -52,7 +53,7 @@ def test_an_answer_in_parts_is_the_same_answer():
     "numbers", [None, WORDS[: PART // 8 - 1], WORDS.view(np.uint32), WORDS + np.uint64(1)]
 )
 def test_an_answer_with_few_or_other_numbers_travels_whole(numbers):
-    found = with_span(ANSWER, numbers)
+    found = with_span(ANSWER, None if numbers is None else ToldBack(numbers))
     assert not isinstance(found, Divided)
     assert list(frames_of(1, found)) == [Said(1, ANSWER)]
 
