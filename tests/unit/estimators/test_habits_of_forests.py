@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_iris
@@ -131,14 +132,30 @@ def test_what_is_too_large_to_be_made_dense_or_has_two_outputs_is_refused():
         forest(max_samples=0.5).fit(X, Y)
 
 
-@pytest.mark.parametrize("as_frame", [False, True])
+@pytest.mark.parametrize("kind", ["array", "pandas", "objects", "pyarrow", "polars"])
 @pytest.mark.parametrize(
     "column", [2**60 + np.arange(150), np.where(Y == 1, 1e-300, 2e-300)], ids=["large", "tiny"]
 )
-def test_numbers_that_differ_beyond_the_precision_of_trees_are_told(column, as_frame):
+def test_numbers_that_differ_beyond_the_precision_of_trees_are_told(column, kind):
     table = np.stack([column, np.zeros(150, column.dtype)], axis=1)
-    given = pd.DataFrame(table, columns=["id", "none"]) if as_frame else table
+    frame = pd.DataFrame(table, columns=["id", "none"])
+    given = {
+        "array": lambda: table,
+        "pandas": lambda: frame,
+        "objects": lambda: frame.astype(object),
+        "pyarrow": lambda: pa.table(frame),
+        "polars": lambda: pytest.importorskip("polars").from_pandas(frame),
+    }[kind]()
     with pytest.warns(SpinneyWarning, match="differ, but not in the first seven digits") as told:
         forest(n_estimators=1).fit(given, Y)
-    assert ("'id'" if as_frame else "column 0") in str(told[0].message)
+    assert ("column 0" if kind == "array" else "'id'") in str(told[0].message)
     assert "none" not in str(told[0].message)
+
+
+def test_labels_that_differ_beyond_the_precision_of_sums_are_refused():
+    grown = HorizontalForestRegressor(1, random_state=0)
+    grown.fit(X, 2**60 + 2**20 * np.arange(150))
+    with pytest.raises(TableError, match="The labels differ, but not in the first fifteen digits"):
+        grown.fit(X, 2**60 + np.arange(150) % 100)
+    grown.fit(X, np.where(Y == 1, 1e-300, 2e-300))
+    assert grown.predict(X).max() > grown.predict(X).min()
