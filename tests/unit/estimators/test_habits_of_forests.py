@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_iris
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, mean_absolute_error
 
 from spinney import (
     ExtraTreesClassifier,
@@ -130,6 +131,28 @@ def test_what_is_too_large_to_be_made_dense_or_has_two_outputs_is_refused():
         forest().fit(X, np.stack([Y, Y], axis=1))
     with pytest.raises(SettingError, match="max_samples must be None"):
         forest(max_samples=0.5).fit(X, Y)
+
+
+def test_rows_out_of_the_bag_are_scored_by_any_function_of_labels_and_predictions():
+    names = np.array(["a", "b", "c"])[Y]
+    found = forest(n_estimators=30, oob_score=balanced_accuracy_score).fit(X, names)
+    said = found.classes_.take(found.oob_decision_function_.argmax(axis=1))
+    assert found.oob_score_ == balanced_accuracy_score(names, said)
+    amounts = HorizontalForestRegressor(30, oob_score=mean_absolute_error, random_state=0)
+    amounts.fit(X, Y.astype(float), party=deal_rows(Y, 3, random_state=0))
+    assert amounts.oob_score_ == mean_absolute_error(Y, amounts.oob_prediction_)
+    with pytest.raises(SettingError, match="oob_score must be True or False; got 'f1'"):
+        forest(oob_score="f1").fit(X, Y)
+
+
+def test_rows_that_every_tree_drew_are_told_and_left_out_of_the_score():
+    grown = forest(n_estimators=2, oob_score=accuracy_score)
+    with pytest.warns(SpinneyWarning, match="Some inputs do not have OOB scores"):
+        grown.fit(X, Y)
+    judged = ~np.isnan(grown.oob_decision_function_[:, 0])
+    assert 0 < judged.sum() < len(Y)
+    said = grown.oob_decision_function_[judged].argmax(axis=1)
+    assert grown.oob_score_ == accuracy_score(Y[judged], said)
 
 
 @pytest.mark.parametrize("kind", ["array", "pandas", "objects", "pyarrow", "polars"])
