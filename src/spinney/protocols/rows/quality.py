@@ -22,7 +22,6 @@ from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counts
-from spinney.trees.dtypes import MAX_BINS, MISSING
 from spinney.trees.forest import Forest, RowValues
 from spinney.trees.frontier import tree_keys
 from spinney.trees.growth import Growth
@@ -95,12 +94,12 @@ def row_values(table: BinnedTable, binning: Binning, chosen: Integers) -> RowVal
     codes = table.rows(chosen)
     if binning.adaptive_bins:
         return codes
-    # bin b holds values up to edge b; the last bin has no edge
-    places = np.minimum(codes, MAX_BINS - 1)
-    rows: RowValues = binning.padded_edges[np.arange(codes.shape[1]), places]
+    # a code holds values up to its edge; the last one has no edge
+    columns = np.tile(np.arange(codes.shape[1], dtype=np.int32), len(codes))
+    rows: RowValues = binning.thresholds(columns, codes.ravel()).reshape(codes.shape)
     categories = binning.columns.is_category
     rows[:, categories] = codes[:, categories]
-    rows[codes == MISSING] = np.nan
+    rows[codes == np.iinfo(codes.dtype).max] = np.nan
     return rows
 
 
