@@ -1,5 +1,6 @@
 """Boosted trees over rows, as everything outside this folder sees them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from spinney.protocols.boosted.settings import BoostingJobSettings, Settings
@@ -50,6 +51,10 @@ class HorizontalBoostingSpec(Spec[Settings]):
         """Return a party's side."""
         del settings
         return Party(table, n_jobs=site.n_jobs)
+
+    def sit_together(self, parties: Sequence[Party]) -> None:
+        """Let parties of one process count in one call."""
+        Party.sit_together(parties)
 
     def train(
         self, channel: Channel, settings: Settings, *, n_jobs: int | None, progress: Progress

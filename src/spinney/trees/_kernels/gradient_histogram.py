@@ -27,17 +27,24 @@ def _load(entry, g_mask, h_mask):
 
 
 @inlined
-def _flush(words, begin, end, has_h, out):
-    """Add words to the counters (rows, gradients and, if they differ, curvatures); clear them."""
+def _flush(words, begin, end, has_h, is_first, out):
+    """Add words to the counters (rows, gradients and, if they differ, curvatures); clear them.
+
+    The first words of a node are written over what the counters hold.
+    """
     for i in range(np.uint64(begin), np.uint64(end)):
         word = words[i]
-        out[i, 0] += np.int64(word >> _ROWS_SHIFT)
-        if has_h:
-            out[i, 1] += np.int64(word & _H_MASK)
-            out[i, 2] += np.int64((word >> _H_SHIFT) & _H_MASK)
-        else:
-            out[i, 1] += np.int64(word & _G_MASK)
+        rows = np.int64(word >> _ROWS_SHIFT)
         words[i] = np.uint64(0)
+        if has_h:
+            g, h = np.int64(word & _H_MASK), np.int64((word >> _H_SHIFT) & _H_MASK)
+            out[i, 0] = rows if is_first else out[i, 0] + rows
+            out[i, 1] = g if is_first else out[i, 1] + g
+            out[i, 2] = h if is_first else out[i, 2] + h
+        else:
+            g = np.int64(word & _G_MASK)
+            out[i, 0] = rows if is_first else out[i, 0] + rows
+            out[i, 1] = g if is_first else out[i, 1] + g
 
 
 @inlined
@@ -78,23 +85,22 @@ def _add_segment(
         slot += 1
 
 
-@kernel
-def sum_gradients(
-    codes, block_start, n_columns, entries, starts, ends, nodes, slots,
+@inlined
+def _sum_part(
+    codes, block_start, n_columns, entries, starts, ends, blocks, nodes, slots,
     feature, add, shift, cells, offset, has_missing, has_h, words, out,
 ):  # fmt: skip
-    """Sum the rows of a range of nodes in a range of slots; `words` and `out` are cleared first."""
+    """Sum the rows that a range of nodes has in a range of blocks, in a range of slots."""
     first, last = nodes
     final = min(slots[1], feature.shape[1]) - 1
     g_mask = np.uint32(0xFF) if has_h else np.uint32(0xFFFF)
     h_mask = np.uint32(0xFF) if has_h else np.uint32(0)
     pending = np.zeros(last - first, np.int64)
+    is_first = np.ones(last - first, np.bool_)
     for node in range(first, last):
         for i in range(offset[node, slots[0]], offset[node, final] + cells[node, final]):
             words[i] = 0
-            for k in range(out.shape[1]):
-                out[i, k] = 0
-    for block in range(block_start.shape[0] - 1):
+    for block in range(blocks[0], blocks[1]):
         base = np.uint64(block_start[block])
         height = np.uint64(block_start[block + 1]) - base
         origin = base * np.uint64(n_columns)
@@ -110,8 +116,32 @@ def sum_gradients(
                 pending[node - first] += stop - begin
                 begin = stop
                 if pending[node - first] == _MOST:
-                    _flush(words, low, high, has_h, out)
-                    pending[node - first] = 0
+                    _flush(words, low, high, has_h, is_first[node - first], out)
+                    pending[node - first], is_first[node - first] = 0, False
     for node in range(first, last):
         low, high = offset[node, slots[0]], offset[node, final] + cells[node, final]
-        _flush(words, low, high, has_h, out)
+        _flush(words, low, high, has_h, is_first[node - first], out)
+
+
+@kernel
+def sum_gradients(
+    codes, block_start, n_columns, entries, starts, ends, part_start, items, slots,
+    feature, add, shift, cells, offset, has_missing, has_h, words, out,
+):  # fmt: skip
+    """Sum the rows of a range of items in a range of slots; what `words` and `out` held is lost.
+
+    A part of the table has the blocks `part_start[part]` to `part_start[part + 1]`, and sums of its
+    own, `out[part]`. An item is a node in a part: first all nodes in the first part, and so on.
+    """
+    n_nodes = feature.shape[0]
+    item = items[0]
+    while item < items[1]:
+        part = item // n_nodes
+        first = item - part * n_nodes
+        last = min(n_nodes, first + items[1] - item)
+        _sum_part(
+            codes, block_start, n_columns, entries, starts, ends,
+            (part_start[part], part_start[part + 1]), (first, last), slots, feature, add, shift,
+            cells, offset, has_missing, has_h, words[part], out[part],
+        )  # fmt: skip
+        item += last - first
