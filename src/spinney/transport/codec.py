@@ -109,7 +109,8 @@ def _frame_size(message: object, size_of: Callable[[str, object], _Size]) -> int
 def _fields_size(part: Any, size_of: Callable[[str, object], _Size]) -> _Size:
     """Return the size of a dataclass, which is the sum over its fields."""
     n_fields = head = n_blobs = lengths = blobs = 0
-    for name, name_size in _names(type(part)):
+    kind: Any = type(part)
+    for name, name_size in _names(kind):
         value = getattr(part, name)
         if value is not msgspec.UNSET:
             own = size_of(name, value)
@@ -129,9 +130,11 @@ def _size_of(name: str, value: Any) -> _Size:
         return _size_of_shape(value.dtype, value.shape), 1, _number_size(n_bytes), n_bytes
     if kind is int and value >= 0:
         return _number_size(value), 0, 0, 0
-    if _is_packable(kind):
-        size = value.packed_size()
-        return 1, 1, _number_size(size), size
+    packed = (value,) if _is_packable(kind) else value if kind is tuple else ()
+    if packed and all(map(_is_packable, map(type, packed))):  # such as the levels so far
+        sizes = [one.packed_size() for one in packed]
+        head = len(sizes) + (_items_header(len(sizes)) if kind is tuple else 0)
+        return head, len(sizes), sum(map(_number_size, sizes)), sum(sizes)
     if _is_part(kind):
         kept = getattr(value, "__dict__", None)
         if kept is None:
