@@ -4,6 +4,7 @@ A batch of trees grows at once from the same scores. What is kept between levels
 row is in; when the batch is finished, its leaf values are added to the scores.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,8 @@ from spinney.trees._kernels import gradient_histogram as histogram_kernels
 from spinney.trees._kernels import gradients as kernels
 from spinney.trees._kernels import rows as row_kernels
 from spinney.trees.binning import BinnedTable
-from spinney.trees.counts import Counts
+from spinney.trees.buffers import Buffers
+from spinney.trees.counts import Counts, packed_bits
 from spinney.trees.frontier import ColumnCells, Slots, line_sums
 from spinney.trees.level import Level
 from spinney.trees.losses import Gradients, Units
@@ -29,6 +31,7 @@ from spinney.typing import Bools, Integers, Keys
 _NO_ENTRIES = np.empty(0, np.uint32)
 _ROWS_OF_TASK = 1 << 15  # rows that a task moves, at least
 _SUMS_OF_TASK = 1 << 19  # rows, times columns, that a task sums, at least
+_LARGE = 1 << 17  # sums whose memory is worth keeping
 
 
 @dataclass(frozen=True)
@@ -284,11 +287,19 @@ def sums_of_parts(
     *,
     has_h: bool,
     n_threads: int,
+    sized: bool = False,
+    buffers: Buffers | None = None,
 ) -> list[Counts]:
-    """Sum the gradients of nodes for each part of a table; a part is a range of its blocks."""
-    n_parts = part_start.size - 1
-    sums = np.empty((n_parts, slots.n_cells, 3 if has_h else 2), np.int64)
-    words = np.empty((n_parts, slots.n_cells), np.uint64)
+    """Sum the gradients of nodes for each part of a table; a part is a range of its blocks.
+
+    If `sized`, the packed sizes are found at once, on all threads. Large sums take their memory
+    from `buffers`, if given.
+    """
+    shape = (part_start.size - 1, slots.n_cells, 3 if has_h else 2)
+    if buffers is None or math.prod(shape) < _LARGE:
+        sums = np.empty(shape, np.int64)
+    else:
+        sums = buffers.array(math.prod(shape), np.int64).reshape(shape)
     tasks = _histogram_tasks(counted, part_start, slots, n_threads)
 
     def task(first: int, last: int) -> None:
@@ -296,9 +307,18 @@ def sums_of_parts(
             histogram_kernels.sum_gradients(
                 table.codes, table.block_start, table.n_columns, counted.entries, counted.starts,
                 counted.ends, part_start, items, across, slots.feature, slots.add, slots.shift,
-                slots.cells, slots.offset, columns.has_missing, has_h, words, sums,
+                slots.cells, slots.offset, columns.has_missing, has_h, sums,
             )  # fmt: skip
 
     run_ranges(task, [(i, i + 1) for i in range(len(tasks))], n_threads)
     run_ends = slots.ends.reshape(-1)
-    return [Counts(part, run_ends) for part in sums]
+    found = [Counts(part, run_ends) for part in sums]
+    if sized:
+        work = np.full(len(found), slots.n_cells)
+
+        def measure(first: int, last: int) -> None:
+            for counts in found[first:last]:
+                counts.bits = packed_bits(counts.counters, run_ends)
+
+        run_ranges(measure, equal_ranges(work, n_threads), n_threads)
+    return found

@@ -26,7 +26,7 @@ PRIMES: Final = (2**32 - 5, 2**32 - 17, 2**32 - 65, 2**32 - 99)
 _ALL: Final = np.array(PRIMES, np.uint64)
 _FIRST: Final = _ALL[:2]  # primes for values of up to 32 bits
 _BLOCK: Final = 1024  # values; the keys of a block stay in the core's nearest cache
-_PER_ROW: Final = 64  # values whose hash costs about as much as counting a row
+_PER_ROW: Final = 4  # values whose hash costs about as much as counting a row in a column
 
 
 def n_hash_keys(vectors: Sequence[Vector]) -> int:

@@ -38,6 +38,7 @@ from spinney.protocols.rows.setup import (
 from spinney.protocols.rows.spread import SpreadCounting, joined
 from spinney.tables.cluster.spread import SpreadTable
 from spinney.tables.table import Batch, Remembered, Table
+from spinney.trees.buffers import SHARED
 from spinney.trees.counts import Counts
 from spinney.trees.losses import ALIKE, SCORE_BITS, WEIGHT_ONE, Shares
 from spinney.trees.threads import thread_count
@@ -56,8 +57,8 @@ class BoostedCounting:
     """A table, and answers from its rows."""
 
     def __init__(self, table: Table, n_threads: int, *, is_masked: bool = False) -> None:
-        del is_masked  # no size is computed that masks would make needless
         self._table = Remembered(table)
+        self._is_masked = is_masked
         self._n_threads = n_threads
         self._rows: BoostedRows | None = None
         self._place = 0  # among the parties whose rows these are
@@ -122,6 +123,7 @@ class BoostedCounting:
         rows, job = self._boosted(ask.job), ask.job
         rows.add(ask.grown)
         forget_nodes()
+        SHARED.clear()
         drop = dropped_bits(SCORE_BITS, job.n_rows)
         target, guesses = rows.target(self._place), rows.guesses(self._place)
         one = np.ones(target.size, np.int64)
@@ -167,7 +169,7 @@ class BoostedCounting:
         for party in self._beside:
             party._rows = None  # noqa: SLF001
         del held
-        joined = BoostedRows.side_by_side(ready)
+        joined = BoostedRows.side_by_side(ready, sized=not self._is_masked)
         for place, party in enumerate(self._beside):
             party._rows, party._place = joined, place  # noqa: SLF001
 
@@ -175,13 +177,14 @@ class BoostedCounting:
 class Party:
     """One organisation's side."""
 
-    def __init__(self, table: Table, *, n_jobs: int | None = None) -> None:
+    def __init__(self, table: Table, *, n_jobs: int | None = None, is_masked: bool = False) -> None:
         self._schema = table.schema
         self._counting: BoostedCounting | SpreadCounting
         if isinstance(table, SpreadTable):
             self._counting = SpreadCounting(table, BoostedCounting)
         else:
-            self._counting = BoostedCounting(table, thread_count(n_jobs))
+            threads = thread_count(n_jobs)
+            self._counting = BoostedCounting(table, threads, is_masked=is_masked)
 
     @staticmethod
     def sit_together(parties: Sequence["Party"]) -> None:

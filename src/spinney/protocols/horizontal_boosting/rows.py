@@ -21,11 +21,12 @@ from spinney.protocols.horizontal_boosting.messages import (
 from spinney.trees.batch import GrownBatch
 from spinney.trees.binning import BinnedTable
 from spinney.trees.boosting import Sampling, Walk, sums_of_parts, walk_from_roots
+from spinney.trees.buffers import SHARED
 from spinney.trees.level import Level
 from spinney.trees.losses import ALIKE, Shares
 from spinney.typing import Floats, Integers
 
-_MOST_HELD = 32 << 20  # bytes of sums that are held until their party is asked
+_MOST_HELD = 8 << 20  # bytes of sums that are held until their party is asked
 
 
 class BoostedRows:
@@ -37,9 +38,12 @@ class BoostedRows:
         tables: list[BinnedTable],
         n_threads: int,
         shares: Sequence[Shares] = (ALIKE,),
+        *,
+        sized: bool = False,
     ) -> None:
-        """Lay tables side by side; the list is emptied."""
+        """Lay tables side by side; the list is emptied. If `sized`, packed sizes are found too."""
         self.job = job
+        self._sized = sized
         self._n_threads = n_threads
         self._first_row = np.cumsum([0, *(table.n_rows for table in tables)])
         n_blocks = [table.block_start.size - 1 for table in tables]
@@ -49,12 +53,12 @@ class BoostedRows:
         self._restart()
 
     @classmethod
-    def side_by_side(cls, held: list["BoostedRows"]) -> "BoostedRows":
+    def side_by_side(cls, held: list["BoostedRows"], *, sized: bool) -> "BoostedRows":
         """Return the rows of several parties together; the list is emptied."""
         job, n_threads = held[0].job, held[0]._n_threads  # noqa: SLF001  of this class
         shares, tables = [one.share for one in held], [one.table for one in held]
         held.clear()
-        return cls(job, tables, n_threads, shares)
+        return cls(job, tables, n_threads, shares, sized=sized)
 
     @property
     def n_parties(self) -> int:
@@ -84,7 +88,7 @@ class BoostedRows:
         """Find the replies of some parties, from the first one on."""
         self._counted, self._replies = None, {}
         counted = self._go_to(ask.grown, ask.levels).counted
-        a_party = 8 * ask.slots.n_cells * (1 + ask.job.units.width)
+        a_party = 8 * ask.slots.n_cells * ask.job.units.width
         last = min(self.n_parties, first + max(1, _MOST_HELD // max(a_party, 1)))
         found = sums_of_parts(
             self.table,
@@ -94,6 +98,8 @@ class BoostedRows:
             ask.slots,
             has_h=ask.job.units.width == 3,
             n_threads=self._n_threads,
+            sized=self._sized,
+            buffers=SHARED,
         )
         losses = self.scores.course[-1] if ask.n_losses else np.zeros((self.n_parties, 0), np.int64)
         replies = map(GradientsReply, found, losses[first:last])

@@ -50,7 +50,7 @@ class HorizontalBoostingSpec(Spec[Settings]):
     def party(self, table: Table, settings: Settings, site: PartySite) -> Party:
         """Return a party's side."""
         del settings
-        return Party(table, n_jobs=site.n_jobs)
+        return Party(table, n_jobs=site.n_jobs, is_masked=site.is_masked)
 
     def sit_together(self, parties: Sequence[Party]) -> None:
         """Let parties of one process count in one call."""
