@@ -185,6 +185,21 @@ class BinnedTable:
             row += target.size
         return cls(codes, starts, n_columns, np.concatenate(targets), np.concatenate(keys))
 
+    @classmethod
+    def side_by_side(cls, tables: list["BinnedTable"]) -> "BinnedTable":
+        """Return tables of the same columns as one; the list is emptied, so that each goes."""
+        n_columns, codes = tables[0].n_columns, tables[0].codes
+        starts = [table.block_start[1:] for table in tables]
+        firsts = np.cumsum([0, *(table.n_rows for table in tables)])
+        blocks = [start + first for start, first in zip(starts, firsts, strict=False)]
+        target = np.concatenate([table.target for table in tables])
+        keys = np.concatenate([table.keys for table in tables])
+        codes = np.empty(int(firsts[-1]) * n_columns, codes.dtype)
+        for first in firsts[:-1].tolist():
+            part = tables.pop(0).codes
+            codes[first * n_columns : first * n_columns + part.size] = part
+        return cls(codes, np.concatenate([[0], *blocks]), n_columns, target, keys)
+
     def by_column(self) -> NDArray[Any]:
         """Return the bins of all rows, (n_columns, n_rows)."""
         starts = self.block_start.tolist()

@@ -213,14 +213,18 @@ class Growth:
         highest = np.iinfo(of_cut).max
         features = frontier.slots.feature if features is None else features
         best, features = _by_first_line(best, features, frontier)
-        best = replace(best, gain=best.gain * self._gain_unit)
+        if self._gain_unit != 1.0:
+            best = replace(best, gain=best.gain * self._gain_unit)
         accepted = self.rules.accepts(best, self.root_weight)
-        stays = (best.slot == ALIKE) & (frontier.line == 0) & frontier.draws.goes_on
+        stays = np.zeros(frontier.n_open, np.bool_)
+        if frontier.draws.goes_on:
+            stays = (best.slot == ALIKE) & (frontier.line == 0)
         if not self.levels:  # nothing is known about a root before it is counted
             opens = self.rules.opens(best.total, 0, self._class_weight)
             accepted, stays = accepted & opens, stays & opens
-        alike = np.flatnonzero(stays)
-        stays[alike] = frontier.has_more(alike, by_cells=by_cells)
+        if frontier.draws.goes_on:
+            alike = np.flatnonzero(stays)
+            stays[alike] = frontier.has_more(alike, by_cells=by_cells)
         split = np.flatnonzero(accepted | stays)
         stay = stays[split]
         feature = np.full(frontier.n_open, -1, np.int32)
