@@ -253,22 +253,23 @@ class Frontier:
             and level.cut.dtype == self.low.dtype
             and level.threshold.size in {0, n_open}
             and kernels.fits(
-                *nodes, level.child_open, level.child_bits, level.child_derived,
+                *nodes, level.stays, level.child_open, level.child_bits, level.child_derived,
                 len(level.bin_sets), by_cut, _MOST_BITS, self.columns.is_category, self.low,
                 self.line,
             )
-            and self._stay_soundly(level, by_cut=by_cut)
+            and self._stay_soundly(level)
         )  # fmt: skip
         if sound and level.where.size:
-            told = self.told_of(np.flatnonzero(level.splits), level.stays[level.splits])
+            split = np.flatnonzero(level.splits)
+            told = self.told_of(split, level.stays[split])
             sound = level.where.shape == (told.size, self.n_where)
         if not sound:
             raise ProtocolError("A level of the forest does not fit its open nodes.")
 
-    def _stay_soundly(self, level: Level, *, by_cut: bool) -> bool:
+    def _stay_soundly(self, level: Level) -> bool:
         """Return whether nodes stay only where they may, and children have the lines they must."""
         split = np.flatnonzero(level.splits)
-        stays = level.stays[split] if by_cut else np.zeros(split.size, np.bool_)
+        stays = level.stays[split]
         if level.child_lines.shape != level.child_bits.shape:
             return False
         if not self._has_lost and not stays.any():  # as in nearly all levels
@@ -314,7 +315,7 @@ class Frontier:
             tree, key, phase_key, low, high, parent, parent_cut,
         )  # fmt: skip
         split = np.flatnonzero(level.splits)
-        stays = level.stays[split] if level.threshold.size == 0 else np.zeros(split.size, np.bool_)
+        stays = level.stays[split]
         stage, lost, _ = self.stages_after(split, stays)
         if level.where.size:
             self._narrow(level, low, high)

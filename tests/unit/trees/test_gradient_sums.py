@@ -1,6 +1,7 @@
 """Sums of gradients are those of a plain loop, for few and many rows, in every part of a table."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,7 +85,7 @@ def by_hand(table, counted, slots, blocks, width):
 def test_sums_are_those_of_a_plain_loop(heights, n_nodes, has_h, shift, n_threads):
     table, counted = drawn(heights, n_nodes)
     slots, width, n = laid(n_nodes, shift), 3 if has_h else 2, len(heights)
-    how = {"has_h": has_h, "n_threads": n_threads}
+    how: dict[str, Any] = {"has_h": has_h, "n_threads": n_threads}
     whole = gradient_sums(table, COLUMNS, counted, slots, **how).counters
     assert np.array_equal(whole, by_hand(table, counted, slots, range(n), width))
     for part_start in ([0, n], [*range(n + 1)], [n // 2, n]):
@@ -105,7 +106,7 @@ def test_more_rows_than_a_word_counts_are_summed():
 def test_sizes_and_memory_change_no_sum():
     table, counted = drawn([9000, 8000], 200)
     slots, start, buffers = laid(200, 4), np.arange(3), Buffers()
-    how = {"has_h": True, "n_threads": 2}
+    how: dict[str, Any] = {"has_h": True, "n_threads": 2}
     plain = sums_of_parts(table, start, COLUMNS, counted, slots, **how)
     for _ in range(2):  # the second time in memory that was used before
         sized = sums_of_parts(

@@ -56,16 +56,15 @@ def open_children(
 
 @kernel
 def fits(
-    feature, cut, subset, child_open, child_bits, child_derived, n_sets, by_cut, most_bits,
+    feature, cut, subset, stays, child_open, child_bits, child_derived, n_sets, by_cut, most_bits,
     is_category, low, line,
 ):  # fmt: skip
     """Return whether decisions for some nodes fit them; what a node that stays may be is not said.
 
-    The first three have an element for each node. Decisions may come from others, and kernels that
+    The first four have an element for each node. Decisions may come from others, and kernels that
     use them do not check them.
     """
     n_split, n_open, sound = 0, 0, True
-    highest = np.int64(highest_code(cut))
     for node in range(feature.shape[0]):
         column = feature[node]
         has_set = subset[node] >= 0
@@ -75,10 +74,7 @@ def fits(
         n_split += 1
         if column >= low.shape[1] or line[node] > 0 or subset[node] >= n_sets:
             return False
-        if by_cut and np.int64(cut[node]) == highest:
-            sound &= not has_set
-        else:
-            sound &= has_set == is_category[column]
+        sound &= has_set == (is_category[column] and not stays[node])
         # A cut below the lowest open bin would give a range of negative length.
         sound &= not by_cut or has_set or cut[node] >= low[node, column]
     for child in range(child_open.shape[0]):
