@@ -72,7 +72,7 @@ def encoded_size(message: object) -> int:
     Questions of a job repeat their parts, such as the bins of thousands of columns. Each part is
     measured once.
     """
-    return Measure().size(message)
+    return _frame_size(message, _size_of)
 
 
 class Measure:
@@ -86,9 +86,7 @@ class Measure:
 
     def size(self, message: object) -> int:
         """Return `encoded_size(message)`."""
-        head, n_blobs, lengths, blobs = _fields_size(message, self._size_of)
-        frame = _FRAME.size + 1 + _text_size(type(message).__name__) + _items_header(n_blobs)
-        return frame + head + lengths + blobs
+        return _frame_size(message, self._size_of)
 
     def _size_of(self, name: str, value: object) -> "_Size":
         known = self._known.get(name)
@@ -101,19 +99,26 @@ _Size = tuple[int, int, int, int]
 """What a part of a message takes: bytes as msgpack; blobs, bytes of their lengths, their bytes."""
 
 
+def _frame_size(message: object, size_of: Callable[[str, object], _Size]) -> int:
+    """Return the size of a message in its frame."""
+    head, n_blobs, lengths, blobs = _fields_size(message, size_of)
+    frame = _FRAME.size + 1 + _text_size(type(message).__name__) + _items_header(n_blobs)
+    return frame + head + lengths + blobs
+
+
 def _fields_size(part: Any, size_of: Callable[[str, object], _Size]) -> _Size:
     """Return the size of a dataclass, which is the sum over its fields."""
     kind: Any = type(part)
     n_fields = head = n_blobs = lengths = blobs = 0
-    for name in _names(kind):
+    for name, name_size in _names(kind):
         value = getattr(part, name)
         if value is not msgspec.UNSET:
-            own = size_of(name, value)
+            own_head, own_blobs, own_lengths, own_bytes = size_of(name, value)
             n_fields += 1
-            head += _text_size(name) + own[0]
-            n_blobs += own[1]
-            lengths += own[2]
-            blobs += own[3]
+            head += name_size + own_head
+            n_blobs += own_blobs
+            lengths += own_lengths
+            blobs += own_bytes
     return _items_header(n_fields) + head, n_blobs, lengths, blobs
 
 
@@ -121,10 +126,21 @@ def _size_of(name: str, value: Any) -> _Size:
     del name
     kind: Any = type(value)
     if kind is np.ndarray:  # most of what travels
-        kept_as = 2 + _text_size(_little(value.dtype)) + sum(map(_number_size, value.shape))
-        return kept_as, 1, _number_size(value.nbytes), value.nbytes
-    if kind is int and value >= 0:
-        return _number_size(value), 0, 0, 0
+        n_bytes, kept_as = value.nbytes, _dtype_size(value.dtype)
+        for n in value.shape:
+            kept_as += _number_size(n)
+        return kept_as, 1, _number_size(n_bytes), n_bytes
+    scalar = _SCALARS.get(kind)
+    if scalar is not None:
+        return scalar(value), 0, 0, 0
+    if kind is tuple and all(map(_is_packable, map(type, value))):
+        sizes = [part.packed_size() for part in value]
+        return (
+            _items_header(len(sizes)) + len(sizes),
+            len(sizes),
+            sum(map(_number_size, sizes)),
+            sum(sizes),
+        )
     if _is_part(kind):
         kept = getattr(value, "__dict__", None)
         if kept is None:
@@ -161,6 +177,23 @@ def _number_size(number: int) -> int:
     return 2 if number < 1 << 8 else 3 if number < 1 << 16 else 5 if number < 1 << 32 else 9
 
 
+def _integer_size(number: int) -> int:
+    return _number_size(number) if number >= 0 else len(msgspec.msgpack.encode(number))
+
+
+def _text_size(text: str) -> int:
+    """Return how many bytes a text takes as msgpack."""
+    n = len(text) if text.isascii() else len(text.encode())
+    return n + (1 if n < 1 << 5 else 2 if n < 1 << 8 else 3 if n < 1 << 16 else 5)
+
+
+_SCALARS: dict[type[Any], Callable[[Any], int]] = {
+    bool: lambda _: 1,
+    int: _integer_size,
+    str: _text_size,
+}
+
+
 @cache
 def _is_part(kind: type[Any]) -> bool:
     """Return whether values of a type are written field by field."""
@@ -168,15 +201,9 @@ def _is_part(kind: type[Any]) -> bool:
 
 
 @cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    """Return the names of a dataclass's fields."""
-    return tuple(field.name for field in fields_of(kind))
-
-
-@cache
-def _text_size(text: str) -> int:
-    """Return how many bytes a text takes as msgpack."""
-    return len(msgspec.msgpack.encode(text))
+def _names(kind: type[Any]) -> tuple[tuple[str, int], ...]:
+    """Return the names of a dataclass's fields, and how many bytes each takes."""
+    return tuple((field.name, _text_size(field.name)) for field in fields_of(kind))
 
 
 def _items_header(n: int) -> int:
@@ -246,6 +273,12 @@ class _Room:
 def _little(dtype: np.dtype[Any]) -> str:
     """Return how a little-endian type is written; NumPy takes long to make it."""
     return dtype.newbyteorder("<").str
+
+
+@cache
+def _dtype_size(dtype: np.dtype[Any]) -> int:
+    """Return how many bytes the type and the number of dimensions of an array take."""
+    return 2 + _text_size(_little(dtype))
 
 
 @cache
