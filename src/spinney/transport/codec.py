@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as fields_of
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -100,7 +100,7 @@ _Size = tuple[int, int, int, int]
 
 
 def _frame_size(message: object, size_of: Callable[[str, object], _Size]) -> int:
-    """Return the size of a message in its frame."""
+    """Return the size of a message's frame."""
     head, n_blobs, lengths, blobs = _fields_size(message, size_of)
     frame = _FRAME.size + 1 + _text_size(type(message).__name__) + _items_header(n_blobs)
     return frame + head + lengths + blobs
@@ -108,17 +108,17 @@ def _frame_size(message: object, size_of: Callable[[str, object], _Size]) -> int
 
 def _fields_size(part: Any, size_of: Callable[[str, object], _Size]) -> _Size:
     """Return the size of a dataclass, which is the sum over its fields."""
-    kind: Any = type(part)
     n_fields = head = n_blobs = lengths = blobs = 0
+    kind: Any = type(part)
     for name, name_size in _names(kind):
         value = getattr(part, name)
         if value is not msgspec.UNSET:
-            own_head, own_blobs, own_lengths, own_bytes = size_of(name, value)
+            own = size_of(name, value)
             n_fields += 1
-            head += name_size + own_head
-            n_blobs += own_blobs
-            lengths += own_lengths
-            blobs += own_bytes
+            head += name_size + own[0]
+            n_blobs += own[1]
+            lengths += own[2]
+            blobs += own[3]
     return _items_header(n_fields) + head, n_blobs, lengths, blobs
 
 
@@ -126,21 +126,15 @@ def _size_of(name: str, value: Any) -> _Size:
     del name
     kind: Any = type(value)
     if kind is np.ndarray:  # most of what travels
-        n_bytes, kept_as = value.nbytes, _dtype_size(value.dtype)
-        for n in value.shape:
-            kept_as += _number_size(n)
-        return kept_as, 1, _number_size(n_bytes), n_bytes
-    scalar = _SCALARS.get(kind)
-    if scalar is not None:
-        return scalar(value), 0, 0, 0
-    if kind is tuple and all(map(_is_packable, map(type, value))):
-        sizes = [part.packed_size() for part in value]
-        return (
-            _items_header(len(sizes)) + len(sizes),
-            len(sizes),
-            sum(map(_number_size, sizes)),
-            sum(sizes),
-        )
+        n_bytes = value.nbytes
+        return _size_of_shape(value.dtype, value.shape), 1, _number_size(n_bytes), n_bytes
+    if kind is int and value >= 0:
+        return _number_size(value), 0, 0, 0
+    packed = (value,) if _is_packable(kind) else value if kind is tuple else ()
+    if packed and all(map(_is_packable, map(type, packed))):  # such as the levels so far
+        sizes = [one.packed_size() for one in packed]
+        head = len(sizes) + (_items_header(len(sizes)) if kind is tuple else 0)
+        return head, len(sizes), sum(map(_number_size, sizes)), sum(sizes)
     if _is_part(kind):
         kept = getattr(value, "__dict__", None)
         if kept is None:
@@ -153,6 +147,8 @@ def _size_of(name: str, value: Any) -> _Size:
 
 
 def _size_as_msgpack(value: Any) -> _Size:
+    if value is True or value is False:
+        return 1, 0, 0, 0
     sizes: list[int] = []
 
     def hook(value: object) -> object:
@@ -177,23 +173,6 @@ def _number_size(number: int) -> int:
     return 2 if number < 1 << 8 else 3 if number < 1 << 16 else 5 if number < 1 << 32 else 9
 
 
-def _integer_size(number: int) -> int:
-    return _number_size(number) if number >= 0 else len(msgspec.msgpack.encode(number))
-
-
-def _text_size(text: str) -> int:
-    """Return how many bytes a text takes as msgpack."""
-    n = len(text) if text.isascii() else len(text.encode())
-    return n + (1 if n < 1 << 5 else 2 if n < 1 << 8 else 3 if n < 1 << 16 else 5)
-
-
-_SCALARS: dict[type[Any], Callable[[Any], int]] = {
-    bool: lambda _: 1,
-    int: _integer_size,
-    str: _text_size,
-}
-
-
 @cache
 def _is_part(kind: type[Any]) -> bool:
     """Return whether values of a type are written field by field."""
@@ -204,6 +183,18 @@ def _is_part(kind: type[Any]) -> bool:
 def _names(kind: type[Any]) -> tuple[tuple[str, int], ...]:
     """Return the names of a dataclass's fields, and how many bytes each takes."""
     return tuple((field.name, _text_size(field.name)) for field in fields_of(kind))
+
+
+@lru_cache(maxsize=1024)
+def _size_of_shape(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    """Return how many bytes the type and the shape of an array take as msgpack."""
+    return 2 + _text_size(_little(dtype)) + sum(map(_number_size, shape))
+
+
+@cache
+def _text_size(text: str) -> int:
+    """Return how many bytes a text takes as msgpack."""
+    return len(msgspec.msgpack.encode(text))
 
 
 def _items_header(n: int) -> int:
@@ -273,12 +264,6 @@ class _Room:
 def _little(dtype: np.dtype[Any]) -> str:
     """Return how a little-endian type is written; NumPy takes long to make it."""
     return dtype.newbyteorder("<").str
-
-
-@cache
-def _dtype_size(dtype: np.dtype[Any]) -> int:
-    """Return how many bytes the type and the number of dimensions of an array take."""
-    return 2 + _text_size(_little(dtype))
 
 
 @cache
