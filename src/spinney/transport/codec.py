@@ -147,6 +147,8 @@ def _size_of(name: str, value: Any) -> _Size:
 
 
 def _size_as_msgpack(value: Any) -> _Size:
+    if value is True or value is False:
+        return 1, 0, 0, 0
     sizes: list[int] = []
 
     def hook(value: object) -> object:

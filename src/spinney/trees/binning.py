@@ -143,6 +143,11 @@ class BinnedTable:
         """How many rows there are."""
         return int(self.block_start[-1])
 
+    @cached_property
+    def longest_block(self) -> int:
+        """How many rows the longest block has."""
+        return int(np.diff(self.block_start).max(initial=0))
+
     @property
     def classes(self) -> NDArray[Any]:
         """The class of each row; empty for regression, whose targets are signed."""

@@ -395,13 +395,20 @@ def asked_slots(slots: Slots, derived: Bools, parent_cut: NDArray[np.int32]) -> 
     """
     if not derived.any():
         return slots
-    kept = (slots.feature.copy(), slots.add.copy(), slots.shift.copy(), slots.cells.copy())
-    siblings.keep_asked(derived, parent_cut, *kept)
-    return Slots.of(*kept)
+    feature, add = np.empty_like(slots.feature), np.empty_like(slots.add)
+    shift, cells = np.empty_like(slots.shift), np.empty_like(slots.cells)
+    offset = np.empty_like(slots.offset)
+    n_cells = siblings.lay_asked(
+        derived, parent_cut, slots.feature, slots.add, slots.shift, slots.cells,
+        feature, add, shift, cells, offset,
+    )  # fmt: skip
+    return Slots(feature, add, shift, cells, offset, n_cells)
 
 
 def line_sums(table: NDArray[Any]) -> Integers:
     """Return the sum of each line; numpy's own sum is slow for many short lines."""
+    if table.shape[1] == 1:
+        return table[:, 0].astype(np.int64)
     if len(table) < _FEW_LINES * table.shape[1]:
         found: Integers = np.add.reduce(table, axis=1, dtype=np.int64)
         return found

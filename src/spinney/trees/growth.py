@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.trees._kernels import columns
 from spinney.trees._kernels.split import ALIKE, APART
 from spinney.trees.binning import Binning
 from spinney.trees.counts import Counters, Counts
@@ -53,6 +54,15 @@ class StoppingRules:
         least = max(self.min_samples_split, 2 * self.min_samples_leaf, 2)
         opened: Bools = (self.rows(moments) >= least) & self.is_mixed(moments, class_weight)
         return opened & may
+
+    def allows(self, child_open: Bools, rows: Integers, depth: int) -> bool:
+        """Return whether nodes at a depth may be opened, given the rows of all of them.
+
+        Of the rows of two siblings that stay closed nothing is asked.
+        """
+        ends = self.max_depth is not None and depth >= self.max_depth
+        least = max(self.min_samples_split, 2 * self.min_samples_leaf, 2)
+        return not columns.breaks_rules(child_open, rows, self.min_samples_leaf, least, ends)
 
     def rows(self, moments: Integers) -> Integers:
         """Return the number of rows in each node."""
