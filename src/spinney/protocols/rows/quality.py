@@ -22,7 +22,6 @@ from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counts
-from spinney.trees.dtypes import MAX_BINS, MISSING
 from spinney.trees.forest import Forest, RowValues
 from spinney.trees.frontier import tree_keys
 from spinney.trees.growth import Growth
@@ -110,11 +109,12 @@ def _in_bins(codes: NDArray[Any], binning: Binning, columns: Integers) -> RowVal
     """Return a value in the bin of each cell of some columns."""
     if binning.adaptive_bins:
         return codes
-    # bin b holds values up to edge b; the last bin has no edge
-    rows: RowValues = binning.padded_edges[columns, np.minimum(codes, MAX_BINS - 1)]
+    # a code holds values up to its edge; the last one has no edge
+    of_cells = np.tile(columns.astype(np.int32), len(codes))
+    rows: RowValues = binning.thresholds(of_cells, codes.ravel()).reshape(codes.shape)
     categories = binning.columns.is_category[columns]
     rows[:, categories] = codes[:, categories]
-    rows[codes == MISSING] = np.nan
+    rows[codes == np.iinfo(codes.dtype).max] = np.nan
     return rows
 
 
