@@ -33,7 +33,10 @@ def told(folder, x, **choices):
 
 
 ODD = {
-    "months with zeros": ([f"{n % 12 + 1:02d}" for n in range(N)], "numbers that begin with zeros"),
+    "months with zeros": (
+        [f"{n % 12 + 1:02d}" for n in range(N)],
+        "holds numbers that begin with zeros, as codes do",
+    ),
     "a plus before numbers": ([f"+{n % 9}" for n in range(N)], ""),
     "infinite numbers": (
         ["inf", "1e400", "1_000", *[str(n % 17) for n in range(N - 3)]],
