@@ -247,7 +247,7 @@ def _add_ends(table: OpenTable, found: dict[str, ColumnProfile]) -> None:
         f"min({CELL}) FILTER ({is_finite})",
         f"max({CELL}) FILTER ({is_finite})",
         f"count(*) FILTER ({CELL} = floor({CELL}))",
-        f"count(*) FILTER ({is_finite})",
+        f"count(*) FILTER (NOT isinf(CAST({CELL} AS DOUBLE)))",
     ]
     asked = zip(numbers, table.aggregates(numbers, wanted), strict=True)
     for name, (low, high, n_whole, n_plain) in asked:
