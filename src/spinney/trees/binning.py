@@ -100,10 +100,11 @@ class Binning:
         state.update(self.adaptive_bins.to_bytes(2, "little"))
         if self.parts > 1:
             state.update(self.parts.to_bytes(2, "little"))
+        written: list[bytes] = []
         for edges, bins in zip(self.edges, self.bin_of_category, strict=True):
-            state.update(len(edges).to_bytes(4, "little") + len(bins).to_bytes(4, "little"))
-            state.update(edges.tobytes())
-            state.update(bins.tobytes())
+            sizes = len(edges).to_bytes(4, "little") + len(bins).to_bytes(4, "little")
+            written += (sizes, edges.tobytes(), bins.tobytes())
+        state.update(b"".join(written))
         return state.digest()
 
     def codes(self, values: Values, out: Codes | Values, n_threads: int = 1) -> None:
@@ -195,13 +196,14 @@ class BinnedTable:
         nothing = self.codes[:0].reshape(self.n_columns, 0)
         return np.concatenate([nothing, *parts], axis=1)
 
-    def rows(self, chosen: Integers) -> NDArray[Any]:
-        """Return the bins of some rows, (n_rows, n_columns)."""
+    def rows(self, chosen: Integers, columns: Integers | None = None) -> NDArray[Any]:
+        """Return the bins of some rows, in some columns or all, (n_rows, n_columns)."""
+        columns = np.arange(self.n_columns) if columns is None else columns
         block = np.searchsorted(self.block_start, chosen, side="right") - 1
         start = self.block_start[block]
         height = self.block_start[block + 1] - start
         at = start * self.n_columns + (chosen - start)
-        flat = at[:, None] + height[:, None] * np.arange(self.n_columns)
+        flat = at[:, None] + height[:, None] * columns
         picked: NDArray[Any] = self.codes[flat]
         return picked
 
