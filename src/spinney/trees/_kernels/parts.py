@@ -79,7 +79,7 @@ def code_of(edges, begins, column, value):
     if n_parts == 1:
         return begins[column, here]
     share = _share_below(edges, column, here, np.float64(value))
-    part = np.int64(max(0.0, min(share, 1.0)) * np.float64(n_parts))
+    part = int(max(0.0, min(share, 1.0)) * n_parts)
     part = min(max(part, 1), n_parts)
     # Rounding may be off by one or, between close edges, by more: the first part that ends at or
     # above the value.
