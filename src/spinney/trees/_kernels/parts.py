@@ -32,6 +32,21 @@ def _end_of_part(edges, column, here, part, n_parts):
 
 
 @inlined
+def _share_below(edges, column, here, value):
+    """Return about which share of a bin lies below a value."""
+    if here == 0:
+        first = np.float64(edges[column, 0])
+        far = (first - value) / (np.float64(edges[column, 1]) - first)
+        return 1.0 - far / (1.0 + _REACH * far)
+    below = np.float64(edges[column, here - 1])
+    above = np.float64(edges[column, here])
+    if np.isfinite(above):
+        return (value - below) / (above - below)
+    far = (value - below) / (below - np.float64(edges[column, here - 2]))
+    return far / (1.0 + _REACH * far)
+
+
+@inlined
 def _bin_of(begins, column, code):
     """Return the bin that a code lies in."""
     here = 0
@@ -61,15 +76,18 @@ def code_of(edges, begins, column, value):
         here += step if edges[column, here + step - 1] < value else 0
         step >>= 1
     n_parts = begins[column, here + 1] - begins[column, here]
-    least = 1
-    most = n_parts
-    while least < most:  # the first part that ends at or above the value
-        part = (least + most) >> 1
-        if _end_of_part(edges, column, here, part, n_parts) < value:
-            least = part + 1
-        else:
-            most = part
-    return begins[column, here] + least - 1
+    if n_parts == 1:
+        return begins[column, here]
+    share = _share_below(edges, column, here, np.float64(value))
+    part = int(max(0.0, min(share, 1.0)) * n_parts)
+    part = min(max(part, 1), n_parts)
+    # Rounding may be off by one or, between close edges, by more: the first part that ends at or
+    # above the value.
+    while part < n_parts and _end_of_part(edges, column, here, part, n_parts) < value:
+        part += 1
+    while part > 1 and _end_of_part(edges, column, here, part - 1, n_parts) >= value:
+        part -= 1
+    return begins[column, here] + part - 1
 
 
 @kernel
