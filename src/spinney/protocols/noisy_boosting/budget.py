@@ -3,7 +3,7 @@
 A tree that is distilled takes its `leaf_share` of the budget for the counts of its leaves. Of the
 rest, with T trees and a share f for edges, the first scores and every tree take (1 - f) / (T + 1);
 without edges, f is 0. Of numbers, the histogram behind the first scores takes 3 % of 1 - f. Where
-curves are fitted beside trees, moments take a fifth of what is left, pulls a quarter, histograms of
+curves are fitted beside trees, moments take a tenth of what is left, pulls a quarter, histograms of
 residuals a 25th, each divided evenly over its rounds, and trees the rest. All of it is charged to
 all rows: a record is in one leaf of every tree. The parts add up to the budget exactly, whatever
 the rows hold, and nothing is left over for a second question.
@@ -35,7 +35,7 @@ from spinney.typing import Integers
 
 EDGE_CELLS = 1024
 _TARGET_PART = Fraction(3, 100)
-_MOMENT_PART, _PULL_PART, _RESIDUAL_PART = Fraction(1, 5), Fraction(1, 4), Fraction(1, 25)
+_MOMENT_PART, _PULL_PART, _RESIDUAL_PART = Fraction(1, 10), Fraction(1, 4), Fraction(1, 25)
 _FEWEST = 5  # times the noise of a leaf: with fewer rows there is nothing to learn
 _ONE = Moved(Fraction(1), Fraction(1))
 
