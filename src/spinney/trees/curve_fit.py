@@ -1,7 +1,7 @@
 """Fit curves to noisy sums: one solution for all columns, from moments counted once.
 
 Each round a step is taken: the pulls that residuals exert on the terms, times the inverse of the
-moments. A ridge of as much as noise can shift the moments keeps steps short where the rows say
+moments. A ridge of more than noise can shift the moments keeps steps short where the rows say
 little. The steps repeat, with fresh residuals, so that what the ridge, the clip and the noise of
 the moments have bent is straightened. All of it follows from released numbers and costs nothing.
 
@@ -16,7 +16,7 @@ import numpy as np
 from spinney.trees.curves import COEFFICIENT_BITS, SCALE, SQUARES, CurveTerms
 from spinney.typing import Floats, Integers
 
-_RIDGE = 2.0  # times the noise of a moment and the root of the number of terms
+_RIDGE = 2.5  # times the noise of a moment and the root of the number of terms
 _BESIDE = 0.4  # of a full step, in rounds in which trees take the same residuals
 
 
