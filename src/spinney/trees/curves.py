@@ -19,11 +19,12 @@ those of 7/10 of the squares to less than half the sum of t**4. Every number is 
 zero. `tests/unit/trees/test_curves.py` tries all of this on neighbouring tables.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from math import fsum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spinney.trees.bounded_gradients import Moved
 from spinney.trees.dtypes import MISSING
@@ -34,8 +35,9 @@ SCALE = 1 << 12
 COEFFICIENT_BITS = 24
 _BINS = MISSING + 1
 _LONG = 1.2  # times the mean squares of all terms together, beyond which a row's are shortened
-_CHUNK = 65536  # rows whose terms are held at one time
+_CHUNK = 65536  # rows that are read at one time
 SQUARES = (7, 10)  # the part of a term's square that is added up
+RowTerms = NDArray[np.int16]  # (terms, rows)
 
 
 def n_terms(n_columns: int, degree: int) -> int:
@@ -80,7 +82,7 @@ class CurveTerms:
             if n_bins > 1:
                 held = _legendre(2.0 * place / (n_bins - 1) - 1.0, min(degree, n_bins - 1))
                 of_bin[column, : len(held), :n_bins] = held
-                squares += float((held**2).sum()) / n_bins
+                squares += fsum((held**2).ravel()) / n_bins
         return cls(of_bin, (_LONG * squares) ** 0.5)
 
     @property
@@ -88,43 +90,39 @@ class CurveTerms:
         """How many terms there are."""
         return n_terms(self.of_bin.shape[0], self.of_bin.shape[1])
 
-    def of_rows(self, codes: Codes) -> Floats:
+    def of_rows(self, codes: Codes) -> RowTerms:
         """Return the terms of rows as whole numbers, (n, n_rows), given bins (n_columns, n_rows).
 
         A row's own bins decide them, wherever it stands: terms are looked up and added in order.
         """
+        found = np.empty((self.n, codes.shape[1]), np.int16)
+        for part in _parts(codes.shape[1]):
+            found[:, part] = self._of_few(codes[:, part])
+        return found
+
+    def _of_few(self, codes: Codes) -> Floats:
         found, squares = np.empty((self.n, codes.shape[1])), np.ones(codes.shape[1])
         found[0], at = 1.0, 1
         for column, bins in enumerate(codes):
+            own = (self.of_bin[column] ** 2).sum(axis=0)
+            squares += own[bins]
             for term in self.of_bin[column]:
                 found[at] = term[bins]
-                squares += found[at] ** 2
                 at += 1
         # a hair less than S, so that no rounding on the way can make the squares too large
         short = SCALE * (1.0 - 2.0**-40) / np.maximum(self.length, np.sqrt(squares))
         whole: Floats = np.trunc(found * short)
         return whole
 
-    def moments(self, codes: Codes) -> Integers:
-        """Return the sums of products of two terms: the upper triangle, line after line."""
-        total = np.zeros((self.n, self.n), np.int64)
-        part, whole = SQUARES
-        for terms in self._chunks(codes):
-            found = (terms @ terms.T).astype(np.int64)  # exact: sums stay below 2**53
-            squares = terms.astype(np.int64) ** 2 * part // whole
-            np.fill_diagonal(found, squares.sum(axis=1))
-            total += found
-        return total[np.triu_indices(self.n)]
-
-    def pulls(self, codes: Codes, gradient: Floats) -> Integers:
-        """Return the sums of terms times the rows' gradients, from -1 to 1."""
-        total, first = np.zeros(self.n, np.int64), 0
-        for terms in self._chunks(codes):
+    def pulls(self, rows: RowTerms, gradient: Floats) -> Integers:
+        """Return the sums of rows' terms times their gradients, from -1 to 1."""
+        total = np.zeros(self.n, np.int64)
+        for part in _parts(rows.shape[1]):
             # a row whose terms are shortened counts for as much less
-            weight = np.minimum(terms[0] * (self.length / SCALE), 1.0)
-            own = gradient[first : first + terms.shape[1]] * weight
-            total += np.trunc(terms * own).astype(np.int64).sum(axis=1)
-            first += terms.shape[1]
+            weight = np.minimum(rows[0, part] * (self.length / SCALE), 1.0)
+            for term, terms in enumerate(rows[:, part]):
+                own = terms * (gradient[part] * weight)
+                total[term] += int(np.trunc(own, out=own).sum())  # exact: below 2**53
         return total
 
     def values(self, coefficients: Integers) -> Integers:
@@ -148,9 +146,22 @@ class CurveTerms:
         deviations: Floats = np.sqrt(np.maximum(found, 0.0))
         return deviations
 
-    def _chunks(self, codes: Codes) -> Iterator[Floats]:
-        for first in range(0, codes.shape[1], _CHUNK):
-            yield self.of_rows(codes[:, first : first + _CHUNK])
+
+def moments(rows: RowTerms) -> Integers:
+    """Return the sums of products of two terms: the upper triangle, line after line."""
+    n = len(rows)
+    total, (few, whole) = np.zeros((n, n), np.int64), SQUARES
+    for part in _parts(rows.shape[1]):
+        terms = rows[:, part].astype(np.float64)
+        found = (terms @ terms.T).astype(np.int64)  # exact: sums stay below 2**53
+        squares = [(line.astype(np.int64) ** 2 * few // whole).sum() for line in rows[:, part]]
+        np.fill_diagonal(found, squares)
+        total += found
+    return total[np.triu_indices(n)]
+
+
+def _parts(n_rows: int) -> list[slice]:
+    return [slice(first, first + _CHUNK) for first in range(0, n_rows, _CHUNK)]
 
 
 def _legendre(at: Floats, degree: int) -> Floats:

@@ -20,7 +20,7 @@ from spinney.protocols.noisy_boosting.messages import (
 from spinney.protocols.noisy_boosting.settings import Batch, Settings
 from spinney.trees.binning import Binning
 from spinney.trees.bounded_gradients import VALUE_BITS, ClippedSquares, leaf_sums
-from spinney.trees.curves import CurveTerms
+from spinney.trees.curves import CurveTerms, RowTerms, moments
 from spinney.trees.leaf_counts import NumberedLeaves
 from spinney.trees.level import Level
 from spinney.trees.noisy_edges import cell_counts
@@ -81,6 +81,10 @@ class _Scores:
         """The terms of curves."""
         return self._public.terms(self.binning)
 
+    @cached_property
+    def _row_terms(self) -> RowTerms:
+        return self.terms.of_rows(self.codes)
+
     def sums(self, so_far: BoostedSoFar) -> Integers:
         """Return everything that the next batch releases, one after another."""
         batch, found = self._public.batches[len(self._added)], []
@@ -88,11 +92,11 @@ class _Scores:
             found.append(self._leaf_sums(batch, so_far))
         if batch.bends:
             gradient = self._public.pulling(so_far).gradient(self.of_rows, self.target)
-            found.append(self.terms.pulls(self.codes, gradient))
+            found.append(self.terms.pulls(self._row_terms, gradient))
         if batch.counts_residuals:
             found.append(residual_cells(ClippedSquares().residual(self.of_rows, self.target)))
         if batch.counts_moments:
-            found.append(self.terms.moments(self.codes))
+            found.append(moments(self._row_terms))
         return np.concatenate(found)
 
     def _leaf_sums(self, batch: Batch, so_far: BoostedSoFar) -> Integers:
