@@ -26,8 +26,8 @@ sums of smooth functions of columns times gradients, of the products of two of t
 how many residuals there are of every size; and what follows from them: the model. Without secure
 sums the coordinator sees each party's numbers with that party's own whole noise. It sees each
 party's schema, that it joins, and its claims. **Who never learns what.** No exact number about rows
-leaves a party: no count, class, missing value, category or edge. How many rounds and trees there are follows from the settings, never from rows.
-A share of noise leaves its party only under a mask.
+leaves a party: no count, class, missing value, category or edge. How many rounds and trees there
+are follows from the settings, never from rows. A share of noise leaves its party only under a mask.
 
 **Rounds and bytes.** Schemas 1, joining 1, first facts 1, one for each batch of trees, claims 1;
 by default at most 40. A reply has 8 bytes for each of trees x 2^depth x sums, where a leaf has two
