@@ -18,6 +18,7 @@ from spinney.typing import Integers, Keys, Values
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+_CELLS_AT_ONCE = 16384  # of rows being hashed: as words they fit a core's cache
 
 
 def mix(words: Keys) -> Keys:
@@ -63,10 +64,17 @@ def row_hashes(values: Values, target: np.ndarray[Any, Any]) -> Keys:
     All missing values hash alike, and so do the two zeros.
     """
     state = np.zeros(target.shape[0], dtype=np.uint64)
-    for column in values:
-        bits = np.where(np.isnan(column), np.float32(np.nan), column + np.float32(0.0))
-        state = (state ^ bits.view(np.uint32)) * _MIX_1
-        state ^= state >> np.uint64(29)
+    shifted = np.empty_like(state)
+    height = max(1, _CELLS_AT_ONCE // max(1, state.size))
+    for first in range(0, len(values), height):
+        part = values[first : first + height] + np.float32(0.0)
+        part[np.isnan(part)] = np.nan
+        for word in part.view(np.uint32).astype(np.uint64):
+            # In place: thousands of short columns would mostly make arrays.
+            state ^= word
+            state *= _MIX_1
+            np.right_shift(state, np.uint64(29), out=shifted)
+            state ^= shifted
     words = (np.asarray(target, dtype=np.float64) + 0.0).view(np.uint64)
     return mix(state ^ mix(words))
 

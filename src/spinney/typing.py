@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Values = NDArray[np.float32]  # (n_columns, n_rows); NaN = missing; categories by their index
-Codes = NDArray[np.uint8]  # (n_columns, n_rows) bins of a table
+Codes = NDArray[np.uint8] | NDArray[np.uint16]  # (n_columns, n_rows) bins of a table
 Keys = NDArray[np.uint64]  # (n_rows,) each row's own key
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from spinney.errors import ProtocolError
+from spinney.transport.channel import ToldBack
 from spinney.transport.remote.ahead import PART, frames_of, with_span
 from spinney.transport.remote.attendance import Attendance, PartyStream
 from spinney.transport.remote.certificates import PARTY, Peer
@@ -32,7 +33,7 @@ def stream_of(name="north", most=1 << 20):
 
 
 def honest():
-    *parts, last = frames_of(1, with_span(ANSWER, WORDS))
+    *parts, last = frames_of(1, with_span(ANSWER, ToldBack(WORDS)))
     return parts, last
 
 
@@ -150,8 +151,8 @@ def test_who_has_seen_a_part_of_the_sum_and_comes_back_answers_as_it_said(how):
     other = b"head" + (WORDS + np.uint64(1)).tobytes() + b"losses, and the tag"
     made: dict[str, list[Part | Said]] = {
         "whole": [Said(1, other)],
-        "other parts": list(frames_of(1, with_span(other, WORDS + np.uint64(1)))),
-        "other rest": list(frames_of(1, with_span(ANSWER + b"!", WORDS))),
+        "other parts": list(frames_of(1, with_span(other, ToldBack(WORDS + np.uint64(1))))),
+        "other rest": list(frames_of(1, with_span(ANSWER + b"!", ToldBack(WORDS)))),
         "still at work": [Said(1, b"still at work")],
     }
     for frame in made[how]:

@@ -235,6 +235,7 @@ def test_the_saved_file_holds_those_bytes(ward_table, ward_labels, tmp_path):
     assert load_model(tmp_path / "pooled").model_.to_bytes() == pooled.model_.to_bytes()
 
 
+@pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
 def test_the_out_of_bag_score_is_that_of_one_table(ward_table, ward_labels):
     for label, kind in (
         ("three classes", HorizontalForestClassifier),

@@ -10,7 +10,7 @@ import pytest
 import sklearn
 
 STATED = json.loads(Path(__file__).with_name("stated_differences.json").read_text("utf-8"))
-LEAST_PASSED = 140
+LEAST_PASSED = 160
 
 
 @pytest.mark.slow(reason="it runs the 332 tests of scikit-learn's forests: about two minutes")
@@ -37,5 +37,6 @@ def test_every_test_of_scikit_learn_passes_or_is_a_stated_difference(tmp_path):
     failed = {name for name, one in outcomes.items() if one["outcome"] == "failed"}
     stated = {name for names in STATED["differences"].values() for name in names}
     assert len(outcomes) - len(failed) >= LEAST_PASSED
-    assert failed - stated == set()
+    by_chance = {name for names in STATED["chance"].values() for name in names}
+    assert failed - stated - by_chance == set()
     assert stated - failed == set(), "these pass now: take them off the list"

@@ -263,6 +263,7 @@ def model_of(name, folder, n_jobs=2):
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "Public facts were read from the parties' data")
+        warnings.filterwarnings("ignore", "Some inputs do not have OOB scores")
         if case.is_noisy:
             stack.enter_context(patch.object(SumKeys, "fresh", own_keys))
             stack.enter_context(entropy.seeded_for_tests(seed))

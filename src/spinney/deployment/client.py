@@ -1,14 +1,13 @@
 """`spinney job ...`: propose, start, follow, list, show, abort and resume."""
 
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import msgspec
 
@@ -27,7 +26,7 @@ from spinney.deployment.job import (
     words_signed,
 )
 from spinney.errors import PolicyError, ProtocolError, SettingError, StorageError
-from spinney.files import write_whole
+from spinney.files import UNREADABLE, write_whole
 from spinney.jobs.file import JobConfig, load_job
 from spinney.report.file_names import RUN_FILES, RUNS
 from spinney.report.run_folder import free_folder, require_no_run
@@ -150,7 +149,7 @@ def _unpacked(archive: bytes, given: Path | None, name: str) -> Path:
             sizes = {one.filename: one.file_size for one in zipped.infolist()}
             wanted = [file for file in RUN_FILES if sizes.get(file, _LARGEST + 1) <= _LARGEST]
             files = {file: zipped.read(file) for file in wanted}
-    except (BadZipFile, RuntimeError, NotImplementedError, zlib.error):
+    except UNREADABLE:
         raise StorageError("The coordinator's result cannot be read. Fetch it again.") from None
     folder = free_folder(given or Path(RUNS) / _plain(name), files)
     if given is not None and folder != given:

@@ -1,7 +1,7 @@
 """`ExtraTreesClassifier` and `ExtraTreesRegressor`: the scikit-learn estimators of S5."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from spinney.errors import SettingError
@@ -171,7 +171,7 @@ class ExtraTreesClassifier(PredictsClasses, _ExtraTrees):
         binning: Binning = "quantiles",
         bootstrap: bool = False,
         class_weight: Any = None,
-        oob_score: bool = False,
+        oob_score: bool | Callable[[Any, Any], float] = False,
         max_samples: None = None,
         warm_start: bool = False,
         thresholds: Thresholds = "public",
@@ -220,7 +220,7 @@ class ExtraTreesRegressor(PredictsNumbers, _ExtraTrees):
         max_bins: int = 255,
         binning: Binning = "quantiles",
         bootstrap: bool = False,
-        oob_score: bool = False,
+        oob_score: bool | Callable[[Any, Any], float] = False,
         max_samples: None = None,
         warm_start: bool = False,
         thresholds: Thresholds = "public",

@@ -12,7 +12,7 @@ from spinney.tables.schema import Schema
 from spinney.trees.threads import thread_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from spinney.protocols.settings import ForestSettings, MaxFeatures, MechanismName, TreeRows
     from spinney.protocols.spec import Spec
@@ -168,7 +168,7 @@ class HorizontalForestClassifier(PredictsClasses, _HorizontalForest):
         binning: Binning = "quantiles",
         bootstrap: bool = True,
         class_weight: Any = None,
-        oob_score: bool = False,
+        oob_score: bool | Callable[[Any, Any], float] = False,
         max_samples: None = None,
         warm_start: bool = False,
         categorical_features: Any = "from_dtype",
@@ -216,7 +216,7 @@ class HorizontalForestRegressor(PredictsNumbers, _HorizontalForest):
         max_cells: int = 33,
         binning: Binning = "quantiles",
         bootstrap: bool = True,
-        oob_score: bool = False,
+        oob_score: bool | Callable[[Any, Any], float] = False,
         max_samples: None = None,
         warm_start: bool = False,
         categorical_features: Any = "from_dtype",

@@ -21,9 +21,10 @@ from spinney.errors import (
 )
 from spinney.tables.cells import cells_of
 from spinney.tables.describe import complete_schema, declare, describe
-from spinney.tables.digits import lost_digits
+from spinney.tables.digits import loses_digits, lost_digits, require_digits
 from spinney.tables.frames import cells_of_columns, columns_of, encode_target
 from spinney.tables.names import feature_names
+from spinney.tables.opening import Frame, open_frame
 from spinney.tables.outside import (
     Changes,
     Outside,
@@ -32,7 +33,7 @@ from spinney.tables.outside import (
     draws_of,
     warn_of_changes,
 )
-from spinney.tables.schema import Column, LabelKind, Schema, join_words
+from spinney.tables.schema import LabelKind, Schema, join_words
 from spinney.tables.table import MemoryTable
 from spinney.tables.undeclared import are_classes_read
 from spinney.tables.withheld import FEW_ROWS
@@ -86,9 +87,8 @@ def fit_input(
             label_kind=kind,
             label_name=_name_of(y, X),
             declared=[c.name for c in schema.columns if c.categories] if schema else (),
+            with_ranges=needs_ranges,
         )
-        if not needs_ranges:
-            found, facts = _without_ranges(found, facts)
         if schema is None:
             schema = found
         else:
@@ -101,7 +101,7 @@ def fit_input(
             f"{type(estimator).__name__} needs a {kind}."
         )
     _require_order(X, schema)
-    _tell_of_lost_digits(X)
+    _tell_of_lost_digits(X, labels, kind)
     if takes_all and not facts:
         table = _changed_table(X, labels, schema, outside, n_threads)
     else:
@@ -274,22 +274,21 @@ def _checked_labels(y: Any, X: Any, *, is_classifier: bool) -> NDArray[Any]:
     return labels
 
 
-def _tell_of_lost_digits(X: Any) -> None:
+def _tell_of_lost_digits(X: Any, labels: NDArray[Any], kind: LabelKind) -> None:
     """Warn of columns whose numbers differ, but are one number at the precision of trees."""
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "iuf" and X.itemsize > 4:
-        named = [(f"column {number}", column) for number, column in enumerate(X.T)]
-    elif hasattr(X, "select_dtypes"):
-        numbers = X.select_dtypes(["int64", "uint64", "float64"])
-        named = [(repr(name), numbers[name].to_numpy()) for name in numbers]
+    table = open_frame(X)
+    if isinstance(table, Frame):
+        lost = [place for place, one in enumerate(table.cells) if loses_digits(one)]
     else:
-        return
-    lost = []
-    for name, column in named:
-        least, most = np.fmin.reduce(column), np.fmax.reduce(column)
-        if least < most and np.float32(least) == np.float32(most):
-            lost.append(name)
+        least, most = np.fmin.reduce(table, axis=0), np.fmax.reduce(table, axis=0)
+        alike = (least < most) & (least.astype(np.float32) == most.astype(np.float32))
+        lost = np.flatnonzero(alike).tolist()
     if lost:
-        warnings.warn(lost_digits(lost), SpinneyWarning, stacklevel=4)
+        names = feature_names(X)
+        named = [repr(names[place]) if names else f"column {place}" for place in lost]
+        warnings.warn(lost_digits(named), SpinneyWarning, stacklevel=4)
+    if kind == "number" and labels.dtype.kind in "iu" and labels.min() < labels.max():
+        require_digits(labels)
 
 
 def _n_outputs(y: Any) -> int:
@@ -363,15 +362,3 @@ def _require_facts(schema: Schema) -> None:
             f"The schema does not declare {join_words(missing)}. A private job reads no public "
             "fact from the data. Declare them, or pass no schema to simulate without one."
         )
-
-
-def _without_ranges(schema: Schema, facts: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
-    """Drop the columns' ranges, which training does not use; keep the label's."""
-    columns = tuple(
-        Column(column.name, column.kind, categories=column.categories) for column in schema.columns
-    )
-    unused = {f"range of {column.name!r}" for column in schema.columns if column.range}
-    kept = tuple(
-        fact for fact in facts if fact not in unused or fact == f"range of {schema.label.name!r}"
-    )
-    return Schema(columns, schema.label), kept

@@ -91,6 +91,8 @@ class RowForest(FitsAtHome):
         """Return the settings that are common to all forests over rows."""
         self._checked()
         settings = self._forest_settings(classes) | {"message_limit": self.message_limit}
+        if callable(self.oob_score):
+            settings["oob_score"] = True  # the job knows of no other; `_judge_out_of_bag` calls it
         # A tree is drawn by its number and the seed: the first trees of a larger forest are those
         # of a smaller one, so that a warm start keeps the seed.
         self._seed = self.__dict__.get("_seed", settings["seed"])
@@ -126,10 +128,21 @@ class RowForest(FitsAtHome):
         if self._is_private:
             return
         found = self._out_of_bag(table)
+        judged = ~np.isnan(found).any(axis=1)
+        if not judged.all():
+            warnings.warn(
+                "Some inputs do not have OOB scores: every tree has drawn them. Grow more trees.",
+                SpinneyWarning,
+                stacklevel=4,
+            )
+        truth, said = table.target, found[:, 0]
         if self._is_classifier:
             self.oob_decision_function_ = found
+            truth, said = (self.classes_.take(one) for one in (truth, found.argmax(axis=1)))
         else:
-            self.oob_prediction_ = found[:, 0]
+            self.oob_prediction_ = said
+        if callable(self.oob_score):
+            self.oob_score_ = self.oob_score(truth[judged], said[judged])
 
     def _out_of_bag(self, table: MemoryTable) -> Floats:
         """Return the mean over the trees that have not drawn a row, for all rows of the columns."""

@@ -3,6 +3,7 @@
 Used only for simulation and for drafting a party's file: a deployed job declares public facts.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from spinney.errors import SettingError, TableError
 from spinney.tables.cells import INFINITIES, Cells, Nature, cells_of, refuse_unusable
 from spinney.tables.names import default_names, feature_names
-from spinney.tables.opening import Frame, limits, open_frame, refuse_infinite
+from spinney.tables.opening import MAX_NUMBER, Frame, limits, open_frame, refuse_infinite
 from spinney.tables.schema import (
     Category,
     Column,
@@ -88,6 +89,7 @@ def describe(
     column_names: Sequence[str] | None = None,
     label_name: str | None = None,
     declared: Collection[str] = (),
+    with_ranges: bool = True,
 ) -> tuple[Schema, tuple[str, ...]]:
     """Return the schema of a table in memory, and a description of each fact read from its cells.
 
@@ -108,23 +110,23 @@ def describe(
         Default: the name of `y` if it has one, else "y".
     declared
         The columns whose categories somebody declared; they may be as many as they are.
+    with_ranges
+        Whether the columns' ranges are stated; the label's always is.
     """
     table = open_frame(X)
     names = _names(X, table, column_names)
     wanted = wants_categories(categorical_features, names)
     if isinstance(table, Frame):
-        findings = [
-            findings_of(name, cells, wants=wants)
-            for name, cells, wants in zip(names, table.cells, wanted, strict=True)
-        ]
+        columns = []
+        for name, cells, wants in zip(names, table.cells, wanted, strict=True):
+            found = findings_of(name, cells, wants=wants)
+            how = {"is_declared": name in declared, "with_range": with_ranges}
+            columns.append(column_of(name, found, **how))
     else:
-        findings = _findings_of_matrix(names, table, wanted)
-    columns = tuple(
-        column_of(name, found, is_declared=name in declared)
-        for name, found in zip(names, findings, strict=True)
-    )
+        columns = _columns_of_matrix(names, table, wanted, declared, with_ranges=with_ranges)
     called = label_name or _label_name(y, names)
-    schema = Schema(columns, label_of(called, label_kind, findings_of_label(called, label_kind, y)))
+    label = label_of(called, label_kind, findings_of_label(called, label_kind, y))
+    schema = Schema(tuple(columns), label)
     return schema, facts_in(schema)
 
 
@@ -222,7 +224,9 @@ def findings_of(name: str, cells: Cells, *, wants: bool | None) -> Findings:
     return _plain_findings(nature, low, high)
 
 
-def column_of(name: str, found: Findings, *, is_declared: bool = False) -> Column:
+def column_of(
+    name: str, found: Findings, *, is_declared: bool = False, with_range: bool = True
+) -> Column:
     """Return the column that the findings of all its cells describe.
 
     Categories that nobody declared must be few.
@@ -238,7 +242,7 @@ def column_of(name: str, found: Findings, *, is_declared: bool = False) -> Colum
         return Column(name, "category", categories=in_order(found.seen))
     if found.natures - {"missing"} == {"boolean"}:
         return Column(name, "boolean")
-    return Column(name, "number", range=found.range)
+    return Column(name, "number", range=found.range if with_range else None)
 
 
 def findings_of_label(name: str, kind: LabelKind, y: Any) -> Findings:
@@ -310,19 +314,31 @@ def _place(item: Category, names: Sequence[str]) -> int:
     )
 
 
-def _findings_of_matrix(
-    names: Sequence[str], matrix: NDArray[Any], wanted: Sequence[bool | None]
-) -> list[Findings]:
+def _columns_of_matrix(
+    names: Sequence[str],
+    matrix: NDArray[Any],
+    wanted: Sequence[bool | None],
+    declared: Collection[str],
+    *,
+    with_ranges: bool,
+) -> list[Column]:
     low, high = limits(matrix)
-    nature: Nature = "boolean" if matrix.dtype.kind == "b" else "number"
-    findings = []
-    for place, name in enumerate(names):
-        refuse_infinite(f"column {name!r}", low[place], high[place])
+    for place in np.flatnonzero((low < -MAX_NUMBER) | (high > MAX_NUMBER)).tolist():
+        refuse_infinite(f"column {names[place]!r}", low[place], high[place])
+    kind: Kind = "boolean" if matrix.dtype.kind == "b" else "number"
+    columns = []
+    # Ends are rounded as the cells will be, so that every cell is inside the range.
+    ends = zip(low.astype(np.float32).tolist(), high.astype(np.float32).tolist(), strict=True)
+    for place, (least, most) in enumerate(ends):
+        name = names[place]
         if wanted[place]:
-            findings.append(findings_of(name, cells_of(matrix[:, place]), wants=True))
+            found = findings_of(name, cells_of(matrix[:, place]), wants=True)
+            columns.append(column_of(name, found, is_declared=name in declared))
+        elif math.isnan(least) or (kind == "number" and not with_ranges):
+            columns.append(Column(name, "number"))
         else:
-            findings.append(_plain_findings(nature, low[place], high[place]))
-    return findings
+            columns.append(Column(name, kind, (least, most) if kind == "number" else None))
+    return columns
 
 
 def _category_findings(where: str, nature: Nature, cells: Cells) -> Findings:

@@ -1,9 +1,13 @@
 """Find columns whose numbers differ, but only beyond the precision that trees read (float32)."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from spinney.errors import TableError
+from spinney.tables.cells import Cells
 from spinney.tables.opening import Frame
 from spinney.tables.schema import Schema, join_words
 from spinney.typing import Values
@@ -44,6 +48,25 @@ def columns_that_differ(names: Sequence[str], frames: Iterable[Frame]) -> tuple[
                 ends = {np.fmin.reduce(numbers).item(), np.fmax.reduce(numbers).item()}
                 met[name] |= {end for end in ends if end == end}  # noqa: PLR0124  not NaN
     return tuple(name for name in names if len(met[name]) > 1)
+
+
+def loses_digits(cells: Cells) -> bool:
+    """Return whether a column's numbers differ, but are one number at the precision of trees."""
+    if cells.nature != "number":
+        return False
+    numbers = cells.numbers()
+    low, high = np.fmin.reduce(numbers), np.fmax.reduce(numbers)
+    is_one = bool(np.float32(low) == np.float32(high))
+    return is_one and len(set(cells.objects()) - {None}) > 1
+
+
+def require_digits(labels: NDArray[Any]) -> None:
+    """Raise if whole numbers to predict differ, but are one number at the precision of sums."""
+    if float(labels.min()) == float(labels.max()):
+        raise TableError(
+            "The labels differ, but not in the first fifteen digits that sums keep of them "
+            "(float64), so that all would be one number. Subtract their mean first."
+        )
 
 
 def lost_digits(columns: Sequence[str]) -> str:

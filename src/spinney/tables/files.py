@@ -7,7 +7,7 @@ divides the work, so queries run on one thread.
 import re
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,7 +48,7 @@ class _FileStream(ABC):
             try:
                 # Run a query unchanged: a query around it may lose its order.
                 chosen = relation if self.query else relation.project(_names_in_sql(wanted))
-                for batch in chosen.to_arrow_reader(size):
+                for batch in _gathered(chosen.to_arrow_reader(size), size):
                     cells = tuple(cells_of(batch.column(name)) for name in wanted)
                     yield Frame(tuple(wanted), cells)
             except _FAILURES as failure:
@@ -221,6 +221,24 @@ class CsvStream(_FileStream):
         except _FAILURES as failure:
             raise self.error_of(failure) from None
         return texts
+
+
+def _gathered(batches: Iterable[Any], size: int) -> Iterator[Any]:
+    """Yield batches of about `size` rows, whatever DuckDB's are: of a wide file they have few."""
+    held: list[Any] = []
+    n_rows = 0
+    for batch in batches:
+        if held and n_rows + batch.num_rows > size:
+            yield _joined(held)
+            held, n_rows = [], 0
+        held.append(batch)
+        n_rows += batch.num_rows
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[Any]) -> Any:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _columns_option(type_of_name: Mapping[str, str]) -> str:

@@ -134,7 +134,8 @@ class MemoryTable:
     def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
         """Give all rows in order, at most `size` at a time."""
         require_size(size)
-        return ahead(self._batches(size))
+        found = self._batches(size)
+        return found if self.n_rows <= size else ahead(found)  # to start a thread takes a while
 
     def _batches(self, size: int) -> Iterator[Batch]:
         keys = self.all_keys
@@ -162,9 +163,13 @@ class MemoryTable:
             hashes[rows] = row_hashes(self.columns.values(rows), self.target[rows])
             hashes[rows] ^= _marks_of(None if self.weight is None else self.weight[rows])
 
+        starts = range(0, hashes.size, BATCH_ROWS)
+        if len(starts) < 2:
+            fill(0)
+            return row_keys(hashes)
         n_threads = self.n_threads or os.cpu_count()
         with ThreadPoolExecutor(n_threads, thread_name_prefix="spinney-keys") as pool:
-            list(pool.map(fill, range(0, hashes.size, BATCH_ROWS)))
+            list(pool.map(fill, starts))
         return row_keys(hashes)
 
     def _rows(self, start: int, stop: int) -> Rows:

@@ -43,7 +43,8 @@ class Ask(Generic[Reply]):
     refused_under_masks: ClassVar[bool] = False  # whether a reply would show what masks hide
     ring_is_fresh: ClassVar[bool] = False  # whether the result of `to_ring` may be changed in place
     is_relayed: ClassVar[bool] = False  # whether all parties see each party's reply
-    is_told_back: ClassVar[bool] = False  # whether all parties are told the masked sum as it is
+    is_told_back: ClassVar[bool] = False  # whether a sum over all may be told while it comes in
+    told_worth: ClassVar[int] = 1  # the most bytes that are then told for each of a party's own
 
     @classmethod
     def called(cls) -> str:
@@ -80,6 +81,16 @@ class Ask(Generic[Reply]):
         """How many bytes a reply's packed values may unpack to; subclasses may be more precise."""
         return UNPACKED_LIMIT
 
+    def running(self, n_parties: int, *, is_masked: bool) -> "Running | None":
+        """Return what tells a sum over all while it comes in; None: it is told word by word."""
+        del n_parties, is_masked
+        return None
+
+    def numbers_ahead(self, reply: Any) -> Vector | None:
+        """Return the bytes of an open reply that are summed while they come in, if any."""
+        del reply
+        return None
+
     def to_ring(self, reply: Any) -> tuple[Vector, ...]:
         """Return the integers of a summable reply in the form for masks: modulo their width."""
         vectors: tuple[Vector, ...] = reply.vectors()
@@ -107,17 +118,33 @@ class Ask(Generic[Reply]):
         return all(map(np.array_equal, again.vectors(), total.vectors()))
 
 
-_TOLD_BACK: Final[Beside[Vector | None]] = Beside()
+class Running(Protocol):
+    """A sum over all parties, as far as their numbers have come."""
+
+    def more(self, parts: Sequence[bytearray]) -> bytes:
+        """Return what follows what was told, given each party's numbers so far."""
+        ...
 
 
-def keep_told_back(reply: Reply, numbers: Vector) -> Reply:
-    """Keep beside a reply those of its numbers whose sum over all parties is told them as it is."""
-    _TOLD_BACK.get(reply, lambda: numbers)
+@dataclass(frozen=True)
+class ToldBack:
+    """Numbers of a reply whose sum over all parties is told them while others are on their way."""
+
+    numbers: Vector
+    worth: int = 1  # see `Ask.told_worth`
+
+
+_TOLD_BACK: Final[Beside[ToldBack | None]] = Beside()
+
+
+def keep_told_back(reply: Reply, told: ToldBack) -> Reply:
+    """Keep beside a reply those of its numbers whose sum comes back while others go up."""
+    _TOLD_BACK.get(reply, lambda: told)
     return reply
 
 
-def told_back(reply: object) -> Vector | None:
-    """Return the numbers of a reply whose sum over all parties is told them as it is, if any."""
+def told_back(reply: object) -> ToldBack | None:
+    """Return the numbers of a reply whose sum comes back while others go up, if any."""
     return _TOLD_BACK.get(reply, lambda: None)
 
 

@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 
 from spinney.errors import SettingError
 from spinney.trees._kernels import binning as kernels
+from spinney.trees._kernels import parts
 from spinney.trees.dtypes import BLOCK_ROWS, MAX_BINS
 from spinney.trees.frontier import ColumnCells
 from spinney.trees.threads import run_ranges
 from spinney.typing import Bools, Codes, Integers, Keys, Values
 
 Edges = NDArray[np.float32]
+_NO_CODE = 1 << 30
+_MANY_EDGES = 128  # of a column whose bins are divided: with fewer, each value may have its bin
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Binning:
     bin_of_category: tuple[NDArray[np.uint8], ...]
     has_missing: Bools
     adaptive_bins: int = 0  # bins per number in an adaptive histogram, which has no edges
+    parts: int = 1  # of each bin of a column with many values; codes then number the parts
 
     @cached_property
     def columns(self) -> ColumnCells:
@@ -45,7 +49,30 @@ class Binning:
             int(bins.max()) + 1 if len(bins) else self.adaptive_bins or len(edges) + 1
             for edges, bins in zip(self.edges, self.bin_of_category, strict=True)
         ]
-        return ColumnCells(np.array(n_bins, np.int64), is_category, self.has_missing)
+        if self.parts > 1:
+            ends = self.begins[np.arange(len(n_bins)), n_bins]
+            n_bins = np.where(is_category, n_bins, ends).tolist()
+        n_codes = np.array(n_bins, np.int64)
+        return ColumnCells(n_codes, is_category, self.has_missing, self.code_type)
+
+    @cached_property
+    def begins(self) -> NDArray[np.int32]:
+        """Where the codes of each bin begin, and `_NO_CODE` behind the last; see the kernels."""
+        if self.parts == 1:
+            return np.zeros((len(self.edges), 0), np.int32)
+        begins = np.full((len(self.edges), MAX_BINS + 2), _NO_CODE, np.int32)
+        for column, edges in enumerate(self.edges):
+            n_parts = np.ones(len(edges) + 1, np.int64)
+            if len(edges) >= _MANY_EDGES:
+                n_parts[:] = self.parts
+                n_parts[:-1][edges == 0.0] = 1  # zero has a bin of its own
+            begins[column, : len(edges) + 2] = np.cumsum([0, *n_parts])
+        return begins
+
+    @property
+    def code_type(self) -> type[np.unsignedinteger[Any]]:
+        """The type of a code: one byte, or two if bins are divided."""
+        return np.uint8 if self.parts == 1 else np.uint16
 
     @cached_property
     def padded_edges(self) -> Edges:
@@ -57,7 +84,13 @@ class Binning:
 
     def thresholds(self, feature: NDArray[np.int32], cut: Codes) -> Edges:
         """Return each cut's edge: infinity if only missing values go right, 0 for categories."""
-        found: Edges = self.padded_edges[feature, np.minimum(cut, MAX_BINS - 1)]
+        if self.parts == 1:
+            found: Edges = self.padded_edges[feature, np.minimum(cut, MAX_BINS - 1)]
+        else:
+            found = np.empty(feature.size, np.float32)
+            parts.edges_above(
+                self.padded_edges, self.begins, self.columns.n_bins, feature, cut, found
+            )
         found[self.columns.is_category[feature]] = 0.0
         return found
 
@@ -65,10 +98,13 @@ class Binning:
         """Return a digest of all edges and categories."""
         state = blake2b(self.has_missing.tobytes(), digest_size=16)
         state.update(self.adaptive_bins.to_bytes(2, "little"))
+        if self.parts > 1:
+            state.update(self.parts.to_bytes(2, "little"))
+        written: list[bytes] = []
         for edges, bins in zip(self.edges, self.bin_of_category, strict=True):
-            state.update(len(edges).to_bytes(4, "little") + len(bins).to_bytes(4, "little"))
-            state.update(edges.tobytes())
-            state.update(bins.tobytes())
+            sizes = len(edges).to_bytes(4, "little") + len(bins).to_bytes(4, "little")
+            written += (sizes, edges.tobytes(), bins.tobytes())
+        state.update(b"".join(written))
         return state.digest()
 
     def codes(self, values: Values, out: Codes | Values, n_threads: int = 1) -> None:
@@ -77,13 +113,15 @@ class Binning:
             for column, bins in enumerate(self.bin_of_category):
                 out[column] = bin_categories(values[column], bins) if len(bins) else values[column]
             return
-        padded = self.padded_edges
+        padded, begins = self.padded_edges, self.begins
 
         def task(first: int, last: int) -> None:
             for column in range(first, last):
                 bins = self.bin_of_category[column]
                 if len(bins):
                     kernels.bin_categories(values[column], bins, out[column])
+                elif self.parts > 1:
+                    parts.bin_into_parts(values[column], padded, begins, column, out[column])
                 else:
                     kernels.bin_numbers(values[column], padded[column], out[column])
 
@@ -126,7 +164,7 @@ class BinnedTable:
         if n_rows == 0:
             starts = np.array([0, 0], np.int64)
         size = n_rows * n_columns
-        codes: Codes | Values = np.empty(size, np.float32) if adaptive else np.empty(size, np.uint8)
+        codes: Codes | Values = np.empty(size, np.float32 if adaptive else binning.code_type)
         targets: list[NDArray[Any]] = []
         keys: list[Keys] = []
         row = 0
@@ -158,13 +196,14 @@ class BinnedTable:
         nothing = self.codes[:0].reshape(self.n_columns, 0)
         return np.concatenate([nothing, *parts], axis=1)
 
-    def rows(self, chosen: Integers) -> NDArray[Any]:
-        """Return the bins of some rows, (n_rows, n_columns)."""
+    def rows(self, chosen: Integers, columns: Integers | None = None) -> NDArray[Any]:
+        """Return the bins of some rows, in some columns or all, (n_rows, n_columns)."""
+        columns = np.arange(self.n_columns) if columns is None else columns
         block = np.searchsorted(self.block_start, chosen, side="right") - 1
         start = self.block_start[block]
         height = self.block_start[block + 1] - start
         at = start * self.n_columns + (chosen - start)
-        flat = at[:, None] + height[:, None] * np.arange(self.n_columns)
+        flat = at[:, None] + height[:, None] * columns
         picked: NDArray[Any] = self.codes[flat]
         return picked
 

@@ -26,7 +26,7 @@ class Counts:
     encode its fields instead of calling `pack`.
     """
 
-    __slots__ = ("bits", "counters", "run_ends")
+    __slots__ = ("_stream", "bits", "counters", "run_ends")
 
     def __init__(
         self, counters: Counters, run_ends: Integers, bits: tuple[int, ...] | None = None
@@ -34,13 +34,26 @@ class Counts:
         self.counters = counters
         self.run_ends = run_ends
         self.bits = bits
+        self._stream: bytes | None = None
+
+    @property
+    def stream(self) -> bytes:
+        """The counts as they are packed, without what says where their runs end."""
+        if self._stream is None:
+            ((counters, ends),) = self._streams()
+            self._stream = packed_stream(counters, ends)
+        return self._stream
 
     def pack(self) -> bytes:
         """Return the counters as Rice codes, with one parameter per run."""
         shape = self.counters.shape
         head = _HEAD.pack(max(self.counters.itemsize, 4), *shape, self.run_ends.size)
         cells = np.diff(self.run_ends, prepend=0).astype("<u2")
-        packed = [packed_stream(counters, ends) for counters, ends in self._streams()]
+        packed = (
+            [self.stream]
+            if self.counters.itemsize < 8
+            else [packed_stream(counters, ends) for counters, ends in self._streams()]
+        )
         return b"".join([head, cells.tobytes(), *packed])
 
     def packed_size(self) -> int:
@@ -163,7 +176,7 @@ def packed_stream(counters: Counters, ends: Integers) -> bytes:
 
 def unpacked_stream(bits: NDArray[np.uint8], ends: Integers, out: Counters) -> NDArray[np.uint8]:
     """Read one stream into `out` and return the bytes after it."""
-    read = int(packing.unpack(bits, ends, out))
+    read = int(packing.unpack(bits, np.int64(0), ends, out))
     if read < 0:
         raise StorageError("Packed counts are cut short.")
     return bits[(read + 7) // 8 :]

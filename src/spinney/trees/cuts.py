@@ -9,17 +9,20 @@ compared: with too few of them, features that would split a node are missed, and
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.trees._kernels import cuts as kernels
+from spinney.trees._kernels.binning import highest_code
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.buffers import SHARED, Buffers
 from spinney.trees.counts import Counters, Counts, packed_bits
 from spinney.trees.frontier import ColumnCells, Frontier, Slots
 from spinney.trees.growth import Growth
+from spinney.trees.level import Level
 from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges, thread_count
@@ -29,7 +32,6 @@ _TASK_BYTES = 2 << 20
 _DRAW_WORK = 64  # rows that cost as much as drawing a node's cuts
 _MORE_DRAWS = 8  # cuts of a feature in a node that draws on, spread evenly over its bins
 _FEW_BITS = 8  # a node with fewer than 2^8 rows holds few
-_ALL_LEFT = 254  # a cut above every bin except the bin of missing values
 _MISSING_BIT = np.uint64(1) << np.uint64(63)  # of a set's last word: bin 255
 
 
@@ -121,20 +123,61 @@ def draw_candidates(frontier: Frontier, drawing: Drawing, binning: Binning) -> C
     n_features, draws = drawing.features_of_node(frontier), drawing.draws_of_node(frontier)
     shape = (frontier.n_open, int((n_features * draws).max(initial=drawing.n_compared)))
     feature = np.empty(shape, np.int32)
-    cut = np.empty(shape, np.uint8)
+    cut = np.empty(shape, columns.code_type)
     cells = np.empty(shape, np.int32)
 
     def task(first: int, last: int) -> None:
         part = slice(first, last)
         kernels.draw_cuts(
             frontier.key[part], frontier.low[part], frontier.high[part], columns.n_bins,
-            columns.is_category, columns.has_missing, binning.padded_edges, frontier.line[part],
-            frontier.stage[part], n_features[part], draws[part], feature[part], cut[part],
-            cells[part],
+            columns.is_category, columns.has_missing, binning.padded_edges, binning.begins,
+            frontier.line[part], frontier.stage[part], n_features[part], draws[part],
+            feature[part], cut[part], cells[part],
         )  # fmt: skip
 
     _over_nodes(task, frontier.n_open)
     return Candidates.of(feature, cut, cells, columns, frontier.key)
+
+
+@dataclass(frozen=True)
+class CutFrontier(Frontier):
+    """Open nodes with the cuts that everybody draws for them.
+
+    A cut with rows on one side only says where rows are: it narrows the boxes of the children. So
+    columns that hang together narrow together, though a path has cut only one of them.
+    """
+
+    drawing: Drawing
+    binning: Binning
+
+    @classmethod
+    def of(cls, roots: Frontier, drawing: Drawing, binning: Binning) -> "CutFrontier":
+        """Return the roots of all trees, whose nodes get drawn cuts."""
+        facts = {name: getattr(roots, name) for name in Frontier.__dataclass_fields__}
+        return cls(**facts, drawing=drawing, binning=binning)
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """The cuts drawn for all open nodes."""
+        return draw_candidates(self, self.drawing, self.binning)
+
+    def told_of(self, split: Integers, stays: Bools) -> Integers:
+        """Return the lines that levels tell where rows are of: those of split nodes."""
+        del stays
+        return split
+
+    @property
+    def n_where(self) -> int:
+        """How many numbers a level tells about where the rows of a line are: one for each cut."""
+        return int(self.candidates.cut.shape[1])
+
+    def _narrow(self, level: Level, low: Codes, high: Codes) -> None:
+        """Narrow the boxes of open children to the sides of cuts that hold rows."""
+        drawn = self.candidates
+        kernels.narrow_to_sides(
+            np.flatnonzero(level.splits), level.child_open, level.where, drawn.slots.feature,
+            drawn.cut, drawn.subset, low, high,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -203,6 +246,7 @@ class Decided:
     features: NDArray[np.int32]
     slot: Integers  # (n_nodes,) among all candidates, -1 if there is no split
     all_left: Bools  # (n_nodes,) only missing values go right
+    sides: NDArray[np.uint8] | None = None  # (n_nodes, n_slots) without rows: 1 left, 2 right
 
     def counted_by(self, counters: Counters, slots: Slots, unit: float) -> "Decided":
         """Return the same cuts, with the node totals and left sides taken from other counters."""
@@ -250,7 +294,9 @@ class CutSearch:
         counts; it is called only for the compared candidates. Nodes that take `only_first` cut the
         first column that can be cut.
         """
-        chosen = self._chosen(counters, candidates.slots, rows_first=estimated is not None)
+        rows_first = estimated is not None
+        chosen = self._chosen(counters, candidates.slots, rows_first=rows_first)
+        sides = self._empty_sides(counters, candidates.slots, rows_first=rows_first)
         slots = _taken(candidates.slots, chosen)
         if estimated is not None:
             place = _cells(slots)
@@ -271,7 +317,24 @@ class CutSearch:
         slot = np.where(is_split, chosen[np.arange(found.slot.size), found.slot.clip(0)], -1)
         all_left = is_split & (found.cut > 0)
         best = _with_cuts(found, candidates, slot, all_left)
-        return Decided(best, slots.feature, slot, all_left)
+        return Decided(best, slots.feature, slot, all_left, sides)
+
+    def _empty_sides(
+        self, counters: Counters, slots: Slots, *, rows_first: bool
+    ) -> NDArray[np.uint8] | None:
+        """Return which sides of cuts hold no row; nobody knows if counts are noisy."""
+        if self.is_noisy:
+            return None
+        sides = np.empty(slots.feature.shape, np.uint8)
+        rows_first = rows_first or self.criterion.name == "squared_error"
+
+        def task(first: int, last: int) -> None:
+            part = slice(first, last)
+            shape = (slots.feature[part], slots.offset[part])
+            kernels.empty_sides(counters, rows_first, *shape, sides[part])
+
+        _over_nodes(task, len(sides))
+        return sides
 
     def _chosen(self, counters: Counters, slots: Slots, *, rows_first: bool) -> Integers:
         """Return which slots are compared: for each node, the first features that split it."""
@@ -297,10 +360,18 @@ def _cells(slots: Slots) -> Integers:
     return np.repeat(slots.offset.ravel() - begin, cells) + np.arange(int(cells.sum()))
 
 
-def grow_by(growth: Growth, parts: list[Decided]) -> None:
-    """Grow a level by the best cuts of its nodes, batch by batch."""
+def grow_by(growth: Growth, parts: list[Decided], *, is_public: bool = True) -> None:
+    """Grow a level by the best cuts of its nodes, batch by batch.
+
+    If everybody draws the cuts (`is_public`), everybody narrows boxes by them.
+    """
     best = BestSplits.of_parts([part.best for part in parts])
-    growth.grow(best, features=np.concatenate([part.features for part in parts]))
+    found = [part.sides for part in parts if part.sides is not None]
+    growth.grow(
+        best,
+        features=np.concatenate([part.features for part in parts]),
+        where=np.concatenate(found) if found and is_public else None,
+    )
 
 
 def _taken(slots: Slots, chosen: Integers) -> Slots:
@@ -319,13 +390,15 @@ def _taken(slots: Slots, chosen: Integers) -> Slots:
 
 
 def _with_cuts(
-    best: BestSplits, candidates: Candidates, slot_of_node: Integers, all_left: Bools
+    best: BestSplits, candidates: Candidates, slot_of_node: Integers, is_all_left: Bools
 ) -> BestSplits:
     """Return the best splits with real cuts and sets: the search saw only cells 0 and 1."""
     node = np.flatnonzero(slot_of_node >= 0)
-    slot, top = slot_of_node[node], all_left[node]
-    cut, bin_set = best.cut.copy(), best.bin_set.copy()
-    cut[node] = np.where(top, _ALL_LEFT, candidates.cut[node, slot])
+    slot, top = slot_of_node[node], is_all_left[node]
+    cut, bin_set = np.empty(best.cut.size, candidates.cut.dtype), best.bin_set.copy()
+    cut[:] = best.cut
+    all_left = int(highest_code(cut)) - 1  # above every bin except that of missing values
+    cut[node] = np.where(top, all_left, candidates.cut[node, slot])
     subset = candidates.subset[node, slot]
     with_set = subset >= 0
     at = node[with_set]

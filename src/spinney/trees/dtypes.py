@@ -7,6 +7,7 @@ fixed-point targets, side by side. A column index has 32 bits and is negative fo
 
 MISSING = 255  # the bin of missing values: above every cut, so it goes right by default
 MAX_BINS = 255
+MAX_PARTS = 256  # of a bin: two bytes a cell, and the highest two codes stay free
 TARGET_BITS = 24  # resolution of a fixed-point target over its range, if noise is added
 MAX_TARGET_BITS = 40  # otherwise, if the sum over all rows stays below 2^62: see `target_bits`
 CATEGORY_WORDS = 4  # 256 bits: the bins that go left in a category split

@@ -139,6 +139,15 @@ class Fields:
         """How many words there are."""
         return self._word_ends[-1]
 
+    @cached_property
+    def node_ends(self) -> list[int]:
+        """Where the nodes end that have words of their own."""
+        return list(accumulate(len(chunk.cells) for chunk in self._chunks))
+
+    def words_of(self, i: int) -> Range:
+        """Return where the words of a chunk of nodes begin and end."""
+        return (self._word_ends[i - 1] if i else 0), self._word_ends[i]
+
     def pack(self, counters: Counters, n_threads: int) -> NDArray[np.uint64]:
         """Return the counters as words; they may come from others, and kernels do not check."""
         if counters.size != self._counter_ends[-1] or counters.dtype not in (np.uint16, np.int32):
@@ -164,14 +173,11 @@ class Fields:
         if words.shape != (self.n_words,):
             raise ProtocolError("The parties' masked counts have the wrong number of words.")
         out = SHARED.array(self._counter_ends[-1], np.uint16 if narrow else np.int32)
-        names, are_histograms = naming(), [False] * len(self._chunks)
+        are_histograms = [False] * len(self._chunks)
 
         def task(i: int, _: int) -> None:
             own = _part(words, self._word_ends, i).copy()
-            are_histograms[i] = kernels.unpack(
-                own, *self._chunks[i].where, names.first_weight, names.weights, names.index_bits,
-                names.first_sum, names.places, _part(out, self._counter_ends, i),
-            )  # fmt: skip
+            are_histograms[i] = self._unpack(i, own, _part(out, self._counter_ends, i))
 
         run_ranges(task, _each(self._chunks), n_threads)
         if not all(are_histograms):
@@ -181,6 +187,20 @@ class Fields:
             )
         self.__dict__["_last_read"] = (out, words)
         return out
+
+    def unpack_chunk(self, i: int, words: NDArray[np.uint64]) -> Counters | None:
+        """Return the counters in the words of one chunk, which are used up; None if it has none."""
+        out = np.empty(self._chunks[i].n_counters, np.int32)
+        return out if self._unpack(i, words, out) else None
+
+    def _unpack(self, i: int, words: NDArray[np.uint64], out: Counters) -> bool:
+        """Write the counters of a chunk; return whether they are histograms."""
+        names = naming()
+        is_read: bool = kernels.unpack(
+            words, *self._chunks[i].where, names.first_weight, names.weights, names.index_bits,
+            names.first_sum, names.places, out,
+        )  # fmt: skip
+        return is_read
 
     def _read_as(self, counters: Counters) -> NDArray[np.uint64] | None:
         """Return the words from which these very counters were read: in one process, a sum is."""

@@ -21,7 +21,7 @@ _DRAW_WORK = 64  # rows that cost as much as drawing a node's features
 _FEW_LINES = 32  # for each of their columns; then numpy's own sum of lines is faster
 _MOST_BITS = 40  # bits of a node's row count
 _WIDER = 8  # how many times as many columns a node draws that no drawn one could cut
-_FINER = 32  # and into how many cells it divides each of them, at least
+_FINER = 9  # and into how many cells it divides what is left of each, at least
 _LAST_STAGE = 2  # all columns, in all their bins
 _EAGER_AFTER = 2  # rounds that a path has lost before its nodes begin with more columns
 ROUNDS_LOST = 3  # rounds that a path may lose; then its nodes begin with all columns
@@ -40,6 +40,7 @@ class ColumnCells:
     n_bins: NDArray[np.int64]  # (n_columns,) without the bin for missing values
     is_category: Bools
     has_missing: Bools
+    code_type: type[np.unsignedinteger[Any]] = np.uint8
 
     @property
     def n_columns(self) -> int:
@@ -170,7 +171,7 @@ class Frontier:
     ) -> "Frontier":
         """Return the roots of all trees; each holds fewer than 2^bits rows."""
         keys = tree_keys(seed, n_trees)
-        high = np.tile((columns.n_bins - 1).clip(0).astype(np.uint8), (n_trees, 1))
+        high = np.tile((columns.n_bins - 1).clip(0).astype(columns.code_type), (n_trees, 1))
         return cls(
             columns,
             draws,
@@ -230,14 +231,28 @@ class Frontier:
         stage = np.repeat(stage.astype(np.uint8).clip(0, _LAST_STAGE), 2)
         return stage, np.repeat(lost, 2), self.draws.lines(stage, self.columns.n_columns)
 
+    def told_of(self, split: Integers, stays: Bools) -> Integers:
+        """Return the lines that levels tell where rows are of: all lines of nodes that stay.
+
+        There each column has all its rows in one cell.
+        """
+        first = np.flatnonzero(self.line == 0)
+        chosen = np.zeros(self.n_open, np.bool_)
+        chosen[split[stays]] = True
+        told: Integers = np.flatnonzero(
+            np.repeat(chosen[first], np.diff(first, append=self.n_open))
+        )
+        return told
+
     def check(self, level: Level) -> None:
         """Raise unless decisions fit these nodes: kernels do not check what others sent."""
         split = level.feature >= 0
         n_split = int(np.count_nonzero(split))
         with_set = level.subset >= 0
-        cut = split & ~level.stays if level.threshold.size == 0 else split
+        cut = split & ~level.stays
         sound = (
             level.feature.size == level.cut.size == level.subset.size == self.n_open
+            and level.cut.dtype == self.low.dtype
             and level.missing_left.size == self.n_open
             and level.threshold.size in {0, self.n_open}
             and level.child_open.size == 2 * n_split
@@ -255,6 +270,9 @@ class Frontier:
             # A cut below the lowest open bin would give a range of negative length.
             lowest = self.low[number, level.feature[number]]
             sound = bool(np.all(level.cut[number] >= lowest))
+        if sound and level.where.size:
+            told = self.told_of(np.flatnonzero(split), level.stays[split])
+            sound = level.where.shape == (told.size, self.n_where)
         if not sound:
             raise ProtocolError("A level of the forest does not fit its open nodes.")
 
@@ -290,7 +308,7 @@ class Frontier:
             np.empty(n, np.int32),
         )
         key, phase_key = np.empty(n, np.uint64), np.empty(n, np.uint64)
-        low = np.empty((n, self.columns.n_columns), np.uint8)
+        low = np.empty((n, self.columns.n_columns), self.low.dtype)
         high = np.empty_like(low)
         kernels.open_children(
             level.feature, level.cut, level.subset, level.child_open, level.threshold.size == 0,
@@ -298,8 +316,10 @@ class Frontier:
             tree, key, phase_key, low, high, parent, parent_cut,
         )  # fmt: skip
         split = np.flatnonzero(level.feature >= 0)
-        stays = level.stays[split] if level.threshold.size == 0 else np.zeros(split.size, np.bool_)
+        stays = level.stays[split]
         stage, lost, _ = self.stages_after(split, stays)
+        if level.where.size:
+            self._narrow(level, low, high)
         found = {
             "tree": tree, "key": key, "phase_key": phase_key, "bits": level.child_bits, "low": low,
             "high": high, "derived": level.child_derived, "parent": parent,
@@ -312,6 +332,25 @@ class Frontier:
             begin = np.repeat(np.cumsum(lines) - lines, lines)
             found["line"] = (np.arange(begin.size) - begin).astype(np.uint16)
         return replace(self, **found)
+
+    @property
+    def n_where(self) -> int:
+        """How many numbers a level tells about where the rows of a line are."""
+        return self.draws.n_slots
+
+    def _narrow(self, level: Level, low: Codes, high: Codes) -> None:
+        """Narrow the boxes of nodes that stay to the cells that hold their rows."""
+        split = np.flatnonzero(level.splits)
+        told = self.told_of(split, level.stays[split])
+        child = (np.cumsum(level.child_open) - 1)[0::2]
+        of_node = np.zeros(self.n_open, np.int64)
+        of_node[split] = child
+        first = np.maximum.accumulate(np.where(self.line == 0, np.arange(self.n_open), 0))
+        slots, columns = self.slots, self.columns
+        kernels.narrow_to_cells(
+            told, of_node[first[told]], level.where, slots.feature, slots.add, slots.shift,
+            slots.cells, columns.is_category, columns.has_missing, low, high,
+        )  # fmt: skip
 
     @cached_property
     def slots(self) -> Slots:

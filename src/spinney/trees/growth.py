@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.trees._kernels.level import STAYS
 from spinney.trees._kernels.split import ALIKE, APART
 from spinney.trees.binning import Binning
 from spinney.trees.counts import Counters, Counts
@@ -194,6 +193,7 @@ class Growth:
         derive_within: int = 0,
         threshold: NDArray[np.float32] = _NO_THRESHOLDS,
         features: NDArray[np.int32] | None = None,
+        where: NDArray[np.uint8] | None = None,
     ) -> None:
         """Decide the open nodes and open their children; real thresholds, if given, replace cuts.
 
@@ -209,6 +209,8 @@ class Growth:
                 self.rules.weight(best.total, self._class_weight), 1e-300
             )
         frontier, by_cells = self.frontier, features is None
+        of_cut = frontier.columns.code_type
+        highest = np.iinfo(of_cut).max
         features = frontier.slots.feature if features is None else features
         best, features = _by_first_line(best, features, frontier)
         best = replace(best, gain=best.gain * self._gain_unit)
@@ -239,7 +241,7 @@ class Growth:
         child_bits = np.minimum(bit_lengths(self.rules.rows(moments[child_open])), _MOST_BITS)
         level = Level(
             feature=feature,
-            cut=np.where(stays, STAYS, np.where(accepted, best.cut, 0)).astype(np.uint8),
+            cut=np.where(stays, highest, np.where(accepted, best.cut, 0)).astype(of_cut),
             missing_left=accepted & best.missing_left,
             subset=subset,
             bin_sets=best.bin_set[is_category],
@@ -255,6 +257,7 @@ class Growth:
             ),
             threshold=threshold,
             child_lines=child_lines[child_open],
+            where=None if where is None else where[frontier.told_of(split, stay)],
         )
         self._nodes.append(self._next)
         self._gains.append(np.where(stay, 0.0, best.gain[split]))

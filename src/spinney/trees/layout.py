@@ -148,13 +148,15 @@ def lay_out(
     levels = by_node(levels)
     tree_start, places = _places(nodes, levels)
     flat = _Flat.of(int(tree_start[-1]), nodes[0].moments.shape[1])
-    edges = binning.padded_edges
     n_sets = 0
     for depth, level in enumerate(levels):
         here, missing = nodes[depth], level.missing_left
+        threshold = level.threshold
+        if not threshold.size:
+            threshold = binning.thresholds(level.feature, level.cut)
         kernels.lay_out_level(
             here.moments, here.is_open, places[depth], places[depth + 1], level.feature,
-            level.cut, level.threshold, missing, level.subset, edges, gains[depth], n_sets, *flat,
+            level.stays, threshold, missing, level.subset, gains[depth], n_sets, *flat,
         )  # fmt: skip
         n_sets += len(level.bin_sets)
     last = nodes[-1]
@@ -178,7 +180,7 @@ def _places(nodes: list[LevelNodes], levels: tuple[Level, ...]) -> tuple[Integer
     n_trees = nodes[0].tree.size
     news = [np.ones(here.tree.size, np.bool_) for here in nodes]
     for new, level in zip(news[1:], levels, strict=True):
-        if level.threshold.size == 0:
+        if level.stays.any():
             new[np.repeat(level.stays[level.feature >= 0], 2)] = False
     trees = [here.tree[new] for here, new in zip(nodes, news, strict=True)]
     held = np.array([np.bincount(tree, minlength=n_trees) for tree in trees])

@@ -14,28 +14,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import StorageError
-from spinney.trees._kernels.level import STAYS
 from spinney.trees.dtypes import CATEGORY_WORDS
-from spinney.typing import Bools, Integers
+from spinney.typing import Bools, Codes, Integers
 
 _HEAD = struct.Struct("<IIII?B")  # open, split, sets, children, wide columns, what else
 _THRESHOLDS = 1
 _LINES = 2
+_PARTS = 4  # cuts have two bytes: bins are divided into parts
+_WHERE = 8
+_TAIL = struct.Struct("<II?")  # the shape of `where`, and whether its numbers have two bits
+NOWHERE = np.zeros((0, 0), np.uint8)
 
 
 class Level:
     """The decisions for the open nodes of one depth, in order.
 
     Rows whose bin of `feature` is at most `cut` go left; for a category, those in its bin set. A
-    node that stays (its cut is `STAYS`) sends all its rows into a left child, which is the node
-    itself, and none into the right one, which is no node; it is asked about again. A node with
-    several lines of columns is open once for each; the first one stands for it, and the others
+    node that stays (its cut is the highest there is) sends all its rows into a left child, which is
+    the node itself, and none into the right one, which is no node; it is asked about again. A node
+    with several lines of columns is open once for each; the first one stands for it, and the others
     have no feature. This is not a dataclass: a codec would encode its fields instead of calling
     `pack`.
     """
 
     feature: NDArray[np.int32]  # (n_open,) -1: stays a leaf
-    cut: NDArray[np.uint8]  # (n_open,)
+    cut: Codes  # (n_open,)
     missing_left: Bools  # (n_open,)
     subset: NDArray[np.int32]  # (n_open,) row of bin_sets, -1 for numbers
     bin_sets: NDArray[np.uint64]  # (n_sets, 4)
@@ -44,12 +47,13 @@ class Level:
     child_derived: Bools  # (open children,) derived from parent and sibling
     threshold: NDArray[np.float32]  # (n_open,) instead of cuts; empty unless adaptive
     child_lines: NDArray[np.uint16]  # (open children,) how many lines of columns each is asked
+    where: NDArray[np.uint8]  # what counts tell about where rows are, so that boxes get narrower
 
     def __init__(
         self,
         *,
         feature: NDArray[np.int32],
-        cut: NDArray[np.uint8],
+        cut: Codes,
         missing_left: Bools,
         subset: NDArray[np.int32],
         bin_sets: NDArray[np.uint64],
@@ -58,6 +62,7 @@ class Level:
         child_derived: Bools,
         threshold: NDArray[np.float32],
         child_lines: NDArray[np.uint16] | None = None,
+        where: NDArray[np.uint8] | None = None,
     ) -> None:
         ones = np.ones(child_bits.size, np.uint16)
         self.__dict__.update(
@@ -71,6 +76,7 @@ class Level:
             child_bits=child_bits,
             child_derived=child_derived,
             threshold=threshold,
+            where=NOWHERE if where is None else where,
         )
 
     def __setattr__(self, name: str, _: object) -> NoReturn:
@@ -88,7 +94,8 @@ class Level:
     @cached_property
     def stays(self) -> Bools:
         """Which nodes stay open as they are, (n_open,)."""
-        stays: Bools = (self.feature >= 0) & (self.cut == STAYS)
+        highest = np.iinfo(self.cut.dtype).max
+        stays: Bools = (self.feature >= 0) & (self.cut == highest) & (self.threshold.size == 0)
         return stays
 
     @cached_property
@@ -134,7 +141,10 @@ class Level:
             len(self.bin_sets),
             self.child_bits.size,
             wide,
-            _THRESHOLDS * (self.threshold.size > 0) + _LINES * self.has_lines,
+            _THRESHOLDS * (self.threshold.size > 0)
+            + _LINES * self.has_lines
+            + _PARTS * (self.cut.itemsize > 1)
+            + _WHERE * (self.where.size > 0),
         )
         columns = (self.feature + 1).astype("<u4" if wide else "<u1")  # 0: a leaf
         flags = np.concatenate(
@@ -144,24 +154,39 @@ class Level:
             [
                 head,
                 columns.tobytes(),
-                self.cut[split].tobytes(),
+                self.cut[split].astype(f"<u{self.cut.itemsize}").tobytes(),
                 np.packbits(flags).tobytes(),
                 self.bin_sets.astype("<u8").tobytes(),
                 self.child_bits.tobytes(),
                 self.threshold.astype("<f4").tobytes(),
                 self.child_lines.astype("<u2").tobytes() if self.has_lines else b"",
+                self._packed_where(),
             ]
         )
+
+    def _packed_where(self) -> bytes:
+        """Return where rows are, in two bits or a byte for each column or cut."""
+        if not self.where.size:
+            return b""
+        few = bool(self.where.max() < 4)
+        planes = np.stack([self.where & 1, self.where >> 1])
+        data = np.packbits(planes) if few else self.where
+        return _TAIL.pack(*self.where.shape, few) + data.tobytes()
 
     def packed_size(self) -> int:
         """Return the length of `pack()` without encoding."""
         n_split = int(np.count_nonzero(self.feature >= 0))
         wide = int(self.feature.max(initial=-1)) >= 255
         n_flags = 4 * n_split + self.child_bits.size
-        body = self.feature.size * (4 if wide else 1) + n_split + (n_flags + 7) // 8
+        body = (
+            self.feature.size * (4 if wide else 1)
+            + n_split * self.cut.itemsize
+            + (n_flags + 7) // 8
+        )
         return (
             _HEAD.size + body + 32 * len(self.bin_sets) + self.child_bits.size
             + 4 * self.threshold.size + 2 * self.child_lines.size * self.has_lines
+            + len(self._packed_where())
         )  # fmt: skip
 
     @classmethod
@@ -176,13 +201,17 @@ class Level:
             raise StorageError("A packed level is too short to hold its header.")
         n_open, n_split, n_sets, n_children, wide, more = _HEAD.unpack_from(data)
         n_flags = 4 * n_split + n_children
+        cut_type = np.dtype(np.uint16 if more & _PARTS else np.uint8)
         sizes = [
-            n_open * (4 if wide else 1), n_split, (n_flags + 7) // 8, 32 * n_sets, n_children,
-            4 * n_open * bool(more & _THRESHOLDS), 2 * n_children * bool(more & _LINES),
+            n_open * (4 if wide else 1), n_split * cut_type.itemsize, (n_flags + 7) // 8,
+            32 * n_sets, n_children, 4 * n_open * bool(more & _THRESHOLDS),
+            2 * n_children * bool(more & _LINES),
         ]  # fmt: skip
-        if more > _THRESHOLDS + _LINES or len(data) != _HEAD.size + sum(sizes):
+        rest = len(data) - _HEAD.size - sum(sizes)
+        known = _THRESHOLDS + _LINES + _PARTS + _WHERE
+        if more > known or rest < 0 or (rest > 0) != bool(more & _WHERE):
             raise StorageError("A packed level is cut short or too long.")
-        ends = (np.cumsum([0, *sizes]) + _HEAD.size).tolist()
+        ends = (np.cumsum([0, *sizes, rest]) + _HEAD.size).tolist()
         parts = [data[a:b] for a, b in pairwise(ends)]
         feature = np.frombuffer(parts[0], "<u4" if wide else "<u1").astype(np.int32) - 1
         split = feature >= 0
@@ -192,8 +221,8 @@ class Level:
         sound = int(split.sum()) == n_split and int(with_set.sum()) == n_sets
         if not sound or int(child_open.sum()) != n_children:
             raise StorageError("A packed level does not fit the counts in its header.")
-        cut = np.zeros(n_open, np.uint8)
-        cut[split] = np.frombuffer(parts[1], np.uint8)
+        cut = np.zeros(n_open, cut_type)
+        cut[split] = np.frombuffer(parts[1], cut_type.newbyteorder("<"))
         missing_left = np.zeros(n_open, np.bool_)
         missing_left[split] = flags[:n_split]
         subset = np.full(n_open, -1, np.int32)
@@ -209,12 +238,28 @@ class Level:
             child_derived=flags[4 * n_split :],
             threshold=np.frombuffer(parts[5], "<f4").astype(np.float32),
             child_lines=np.frombuffer(parts[6], "<u2").astype(np.uint16) if parts[6] else None,
+            where=_where_of(parts[7]),
         )
+
+
+def _where_of(data: bytes) -> NDArray[np.uint8]:
+    """Return where rows are, as `pack` wrote it."""
+    if not data:
+        return NOWHERE
+    n_lines, width, few = _TAIL.unpack_from(data.ljust(_TAIL.size, b"\0"))
+    n = n_lines * width
+    found = np.frombuffer(data, np.uint8, offset=min(_TAIL.size, len(data)))
+    if not n or found.size != ((2 * n + 7) // 8 if few else n):
+        raise StorageError("A packed level is cut short or too long.")
+    if few:
+        low, high = np.unpackbits(found, count=2 * n).reshape(2, n)
+        found = low + 2 * high
+    return found.reshape(n_lines, width).copy()
 
 
 _DECISIONS = (
     "feature", "cut", "missing_left", "subset", "bin_sets", "child_open", "child_bits",
-    "child_derived", "threshold", "child_lines",
+    "child_derived", "threshold", "child_lines", "where",
 )  # fmt: skip
 
 

@@ -265,7 +265,7 @@ class OwnBest:
         return OwnSplits(
             nodes,
             slots.feature[nodes, self.slot[nodes]],
-            self.splits.cut[nodes],
+            self.splits.cut[nodes].astype(np.uint8),
             self.splits.missing_left[nodes],
             self.splits.bin_set[nodes],
             gain[nodes],

@@ -13,7 +13,6 @@ from spinney.trees.quantiles import BELOW_ZERO
 from spinney.trees.threads import run_ranges
 from spinney.typing import Bools, Values
 
-_LAST = np.uint32(0xFFFFFFFF)  # sorts behind the words of all numbers
 _SIGN = np.uint32(0x80000000)
 _NO_EDGES: Edges = np.zeros(0, np.float32)
 
@@ -25,20 +24,16 @@ def edges_of_values(
     chosen = np.flatnonzero(is_number)
     words = np.empty((chosen.size, values.shape[1]), np.uint32)
     found = np.empty((chosen.size, MAX_BINS), np.uint32)
-    n_edges = np.empty(chosen.size, np.int64)
+    n_held, n_edges = np.empty((2, chosen.size), np.int64)
     below_zero = np.empty(1, np.uint32)
     binning.ordered_words(np.array([BELOW_ZERO]), below_zero)
 
     def task(first: int, last: int) -> None:
-        lines = words[first:last]
-        for line, column in zip(lines, chosen[first:last].tolist(), strict=True):
-            binning.ordered_words(values[column], line)
-        missing = np.isnan(values[chosen[first:last]])
-        lines[missing] = _LAST
+        lines, held = words[first:last], n_held[first:last]
+        own_edges.words_of_columns(values, chosen[first:last], lines, held)
         lines.sort(axis=1)
-        n_held = lines.shape[1] - np.count_nonzero(missing, axis=1)
         own_edges.edges_of_sorted(
-            lines, n_held, max_bins, below_zero[0], found[first:last], n_edges[first:last]
+            lines, held, max_bins, below_zero[0], found[first:last], n_edges[first:last]
         )
 
     run_ranges(task, column_ranges(chosen.size, n_threads), n_threads)

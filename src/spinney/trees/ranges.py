@@ -3,21 +3,22 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spinney.trees._kernels import ranges as kernels
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.cuts import Candidates
 from spinney.trees.rows import Standing
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
-from spinney.typing import Bools, Codes, Keys
+from spinney.typing import Bools, Keys
 
 
 @dataclass(frozen=True)
 class Ranges:
     """Bins of numbers, slot by slot; a slot without numbers has 255 and 0."""
 
-    low: Codes
-    high: Codes
+    low: NDArray[np.uint8]
+    high: NDArray[np.uint8]
 
     def only(self, kept: Bools) -> "Ranges":
         """Return the ranges of some nodes only; the others have no numbers."""
@@ -62,12 +63,14 @@ def join_ranges(parts: list[Ranges]) -> Ranges:
     )
 
 
-def cuts_between(ranges: Ranges, candidates: Candidates, keys: Keys, binning: Binning) -> Codes:
+def cuts_between(
+    ranges: Ranges, candidates: Candidates, keys: Keys, binning: Binning
+) -> NDArray[np.uint8]:
     """Draw a cut uniformly between the smallest and the largest value of every slot."""
     shape = candidates.slots.feature.shape
     cut = np.zeros(shape, np.uint8)
     kernels.cuts_between(
         keys, candidates.slots.feature, candidates.subset, ranges.low.reshape(shape),
-        ranges.high.reshape(shape), binning.padded_edges, cut,
+        ranges.high.reshape(shape), binning.padded_edges, binning.begins, cut,
     )  # fmt: skip
     return cut

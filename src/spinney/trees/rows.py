@@ -11,7 +11,7 @@ from spinney.trees._kernels import hashing
 from spinney.trees._kernels import rows as kernels
 from spinney.trees._kernels.rows import CLASS_SHIFT, ROW_MASK, WEIGHT_SHIFT
 from spinney.trees.binning import BinnedTable
-from spinney.trees.frontier import line_sums
+from spinney.trees.frontier import Frontier, line_sums
 from spinney.trees.level import Level
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges
 from spinney.typing import Integers, Keys
@@ -32,6 +32,23 @@ class Standing:
     def rows_of_node(self) -> Integers:
         """How many entries each open node has."""
         return line_sums(self.ends - self.starts)
+
+    def within(self, frontier: Frontier, table: BinnedTable, nodes: tuple[int, int]) -> "Standing":
+        """Return the segments of a range of nodes, empty where a row lies outside its node's box.
+
+        Paths cannot lead a row out of a box. But nodes that drew on got narrower ones by counts,
+        which may not have been true, or without this party's rows.
+        """
+        part = slice(*nodes)
+        starts, ends = self.starts[part], self.ends[part]
+        drew_on = np.flatnonzero(frontier.lost[part])
+        if drew_on.size:
+            ends, slots = ends.copy(), frontier.slots.feature[part]
+            kernels.leave_out(
+                table.codes, table.block_start, table.n_columns, self.entries, starts, drew_on,
+                slots, frontier.columns.is_category, frontier.low[part], frontier.high[part], ends,
+            )  # fmt: skip
+        return Standing(self.entries, starts, ends)
 
     def after(self, level: Level, table: BinnedTable, n_threads: int) -> "Standing":
         """Move the rows into the children that `level` made; return the open ones' segments."""

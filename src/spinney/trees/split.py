@@ -13,7 +13,7 @@ from spinney.trees.counts import Counters
 from spinney.trees.dtypes import CATEGORY_WORDS, TARGET_BITS
 from spinney.trees.frontier import ColumnCells, Slots
 from spinney.trees.threads import equal_ranges, run_ranges
-from spinney.typing import Bools, Floats, Integers
+from spinney.typing import Bools, Codes, Floats, Integers
 
 _LOG_TABLE = 1 << 20
 
@@ -50,7 +50,7 @@ class BestSplits:
 
     total: Integers  # (n_nodes, width) class counts, or weight and target sum
     slot: NDArray[np.int64]
-    cut: NDArray[np.uint8]
+    cut: Codes
     missing_left: Bools
     gain: Floats  # score minus the parent's score, not divided by a weight
     left: Integers  # (n_nodes, width) what goes left
@@ -116,3 +116,14 @@ def best_splits(
 
     run_ranges(task, equal_ranges(slots.cells_of_node, n_threads), n_threads)
     return best
+
+
+def cells_of_alike(
+    counters: Counters, best: BestSplits, slots: Slots, *, is_regression: bool
+) -> NDArray[np.uint8]:
+    """Return which cell of each slot holds all rows of a node, for nodes that are `ALIKE`."""
+    found = np.zeros(slots.feature.shape, np.uint8)
+    alike = np.flatnonzero(best.slot == ALIKE)
+    shape = (slots.feature, slots.cells, slots.offset)
+    kernels.held_cells(counters, is_regression, alike, *shape, found)
+    return found

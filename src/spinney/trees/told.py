@@ -12,7 +12,7 @@ from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges, th
 from spinney.typing import Integers
 
 Cells = NDArray[np.int32]  # (nodes, slots)
-_AS_HELD, _OTHER_TOTALS, _AS_THEY_ARE = b"\0", b"\1", b"\2"  # the first byte
+AS_HELD, _OTHER_TOTALS, _AS_THEY_ARE = b"\0", b"\1", b"\2"  # the first byte
 _RUN: Final = 64  # totals
 _NO_CELLS: Final = np.zeros((0, 0), np.int32)
 _NO_ROWS: Final = np.zeros((0, 0), np.int64)
@@ -59,7 +59,7 @@ class ToldCounts:
                 self._data = _AS_THEY_ARE + self._plain().pack()
             else:
                 out = np.zeros((n_bits + 7) // 8, np.uint8)
-                packing.pack_histograms(self._flat, self._cells, totals, out)
+                packing.pack_histograms(self._flat, self._cells, totals, np.int64(0), out)
                 self._data = self._head(totals) + out.tobytes()
         return self._data
 
@@ -115,7 +115,7 @@ class ToldCounts:
 
     def _head(self, totals: Integers) -> bytes:
         if np.array_equal(totals, self._held):
-            return _AS_HELD
+            return AS_HELD
         return _OTHER_TOTALS + packed_stream(totals.reshape(-1), _runs(totals.size))
 
 
@@ -135,7 +135,7 @@ def _read(data: bytes, cells: Cells, held: Integers, n_classes: int) -> Counters
     if kind == _OTHER_TOTALS:
         totals = np.empty((len(cells), n_classes), np.int64)
         rest = unpacked_stream(rest, _runs(totals.size), totals.reshape(-1))
-    if kind not in (_AS_HELD, _OTHER_TOTALS) or totals.shape != (len(cells), n_classes):
+    if kind not in (AS_HELD, _OTHER_TOTALS) or totals.shape != (len(cells), n_classes):
         raise StorageError("Told counts are not of a kind that is known.")
     if not 0 <= totals.min(initial=0) <= totals.max(initial=0) <= _MOST_TOTAL:
         raise StorageError("Told counts have totals that no node holds.")

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.metrics import balanced_accuracy_score, f1_score, log_loss
 
 from spinney import (
@@ -133,6 +134,18 @@ def test_what_was_fitted_at_home_stays_there(joint, tmp_path):
         with pytest.raises(SettingError, match="fitted at home stays there"):
             leave()
     assert "_tables" not in pickle.loads(pickle.dumps(joint)).__dict__
+
+
+def test_the_fits_numbers_turn_scores_of_an_exported_joint_model_into_the_partys(joint):
+    """As docs/report.md says it."""
+    X, _ = rows_of("calm")
+    own = joint.for_party("calm", metric="f1")
+    fit = own.model_.home
+    p = joint.to_sklearn(exact=True).predict_proba(X)
+    shares = softmax(fit.slope * np.log(np.maximum(p, 0.0001)) + fit.offset, axis=1)
+    assert np.allclose(shares, own.predict_proba(X), rtol=1e-9)
+    assert np.array_equal((shares * fit.weight).argmax(axis=1), own.predict(X))
+    assert not np.array_equal(p.argmax(axis=1), own.predict(X))
 
 
 def test_what_cannot_be_fitted_is_refused(joint):

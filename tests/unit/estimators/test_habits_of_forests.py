@@ -2,9 +2,11 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_iris
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, mean_absolute_error
 
 from spinney import (
     ExtraTreesClassifier,
@@ -131,14 +133,52 @@ def test_what_is_too_large_to_be_made_dense_or_has_two_outputs_is_refused():
         forest(max_samples=0.5).fit(X, Y)
 
 
-@pytest.mark.parametrize("as_frame", [False, True])
+def test_rows_out_of_the_bag_are_scored_by_any_function_of_labels_and_predictions():
+    names = np.array(["a", "b", "c"])[Y]
+    found = forest(n_estimators=30, oob_score=balanced_accuracy_score).fit(X, names)
+    said = found.classes_.take(found.oob_decision_function_.argmax(axis=1))
+    assert found.oob_score_ == balanced_accuracy_score(names, said)
+    amounts = HorizontalForestRegressor(30, oob_score=mean_absolute_error, random_state=0)
+    amounts.fit(X, Y.astype(float), party=deal_rows(Y, 3, random_state=0))
+    assert amounts.oob_score_ == mean_absolute_error(Y, amounts.oob_prediction_)
+    with pytest.raises(SettingError, match="oob_score must be True or False; got 'f1'"):
+        forest(oob_score="f1").fit(X, Y)
+
+
+def test_rows_that_every_tree_drew_are_told_and_left_out_of_the_score():
+    grown = forest(n_estimators=2, oob_score=accuracy_score)
+    with pytest.warns(SpinneyWarning, match="Some inputs do not have OOB scores"):
+        grown.fit(X, Y)
+    judged = ~np.isnan(grown.oob_decision_function_[:, 0])
+    assert 0 < judged.sum() < len(Y)
+    said = grown.oob_decision_function_[judged].argmax(axis=1)
+    assert grown.oob_score_ == accuracy_score(Y[judged], said)
+
+
+@pytest.mark.parametrize("kind", ["array", "pandas", "objects", "pyarrow", "polars"])
 @pytest.mark.parametrize(
     "column", [2**60 + np.arange(150), np.where(Y == 1, 1e-300, 2e-300)], ids=["large", "tiny"]
 )
-def test_numbers_that_differ_beyond_the_precision_of_trees_are_told(column, as_frame):
+def test_numbers_that_differ_beyond_the_precision_of_trees_are_told(column, kind):
     table = np.stack([column, np.zeros(150, column.dtype)], axis=1)
-    given = pd.DataFrame(table, columns=["id", "none"]) if as_frame else table
+    frame = pd.DataFrame(table, columns=["id", "none"])
+    given = {
+        "array": lambda: table,
+        "pandas": lambda: frame,
+        "objects": lambda: frame.astype(object),
+        "pyarrow": lambda: pa.table(frame),
+        "polars": lambda: pytest.importorskip("polars").from_pandas(frame),
+    }[kind]()
     with pytest.warns(SpinneyWarning, match="differ, but not in the first seven digits") as told:
         forest(n_estimators=1).fit(given, Y)
-    assert ("'id'" if as_frame else "column 0") in str(told[0].message)
+    assert ("column 0" if kind == "array" else "'id'") in str(told[0].message)
     assert "none" not in str(told[0].message)
+
+
+def test_labels_that_differ_beyond_the_precision_of_sums_are_refused():
+    grown = HorizontalForestRegressor(1, random_state=0)
+    grown.fit(X, 2**60 + 2**20 * np.arange(150))
+    with pytest.raises(TableError, match="The labels differ, but not in the first fifteen digits"):
+        grown.fit(X, 2**60 + np.arange(150) % 100)
+    grown.fit(X, np.where(Y == 1, 1e-300, 2e-300))
+    assert grown.predict(X).max() > grown.predict(X).min()

@@ -184,7 +184,7 @@ def test_keys_are_hashed_on_as_many_threads_as_allowed(n_threads, monkeypatch):
             super().__init__(n_workers, **how)
 
     monkeypatch.setattr("spinney.tables.table.ThreadPoolExecutor", Noting)
-    table = memory_table(40)
+    table = memory_table(BATCH_ROWS + 1)
     keys = replace(table, n_threads=n_threads).all_keys
     assert started == [n_threads]
     assert np.array_equal(keys, table.all_keys)

@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 
 from spinney.errors import ProtocolError, StorageError
+from spinney.transport.channel import ToldBack
 from spinney.transport.remote.ahead import (
     PART,
+    Added,
     Arrived,
     Divided,
     RunningSum,
     divided,
     frames_of,
     whole,
+    with_running,
     with_span,
 )
 from spinney.transport.remote.frames import Ahead, Inquiry, Part, Said
@@ -38,7 +41,7 @@ class Stream:
 
 
 def test_an_answer_in_parts_is_the_same_answer():
-    *parts, last = frames_of(7, with_span(ANSWER, WORDS))
+    *parts, last = frames_of(7, with_span(ANSWER, ToldBack(WORDS)))
     data = [one.data for one in parts if isinstance(one, Part)]
     assert len(data) == len(parts) == 4
     assert {one.number for one in (*parts, last)} == {7}
@@ -52,7 +55,7 @@ def test_an_answer_in_parts_is_the_same_answer():
     "numbers", [None, WORDS[: PART // 8 - 1], WORDS.view(np.uint32), WORDS + np.uint64(1)]
 )
 def test_an_answer_with_few_or_other_numbers_travels_whole(numbers):
-    found = with_span(ANSWER, numbers)
+    found = with_span(ANSWER, None if numbers is None else ToldBack(numbers))
     assert not isinstance(found, Divided)
     assert list(frames_of(1, found)) == [Said(1, ANSWER)]
 
@@ -99,6 +102,50 @@ def test_a_party_takes_as_much_of_a_sum_as_it_sent():
 def test_a_party_takes_no_more_of_a_sum_and_of_no_other_question(frame):
     with pytest.raises(StorageError, match="More of a sum came than this party sent parts for it"):
         arrived().take(frame)
+
+
+def test_of_coded_numbers_a_party_takes_as_much_as_they_may_be_worth():
+    """A sum takes more bits than its summands."""
+    coded = ToldBack(np.frombuffer(WORDS.tobytes(), np.uint8), worth=4)
+    answer = with_span(ANSWER, coded)
+    assert isinstance(answer, Divided)
+    assert (answer.span, answer.worth) == ((4, 4 + WORDS.nbytes), 4)
+    party = arrived(sent=0)
+    party.sent(Part(3, b"12", b""), answer.worth)
+    party.take(Ahead(3, b"12345678"))
+    with pytest.raises(StorageError, match="More of a sum came than this party sent parts for it"):
+        party.take(Ahead(3, b"9"))
+
+
+class Counting:
+    """Tells how many bytes have come, once it is asked."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[int]] = []
+
+    def more(self, parts):
+        self.seen.append([len(part) for part in parts])
+        return b"" if len(self.seen) == 1 else b"told"
+
+
+def test_a_question_says_how_the_sum_of_its_answers_is_told():
+    running = Counting()
+    question = with_running(b"question", running)
+    assert question == b"question"
+    assert not isinstance(with_running(b"question", None), Added)
+    streams = [Stream(bytearray(8)), Stream()]
+    total = RunningSum(b"digest", streams, question)
+    total.go_on()
+    assert not running.seen  # one has sent nothing yet
+    streams[1].parts += b"more"
+    total.go_on()
+    total.require_kept("north", b"another digest")  # nothing was told yet
+    total.go_on()
+    assert running.seen == [[8, 4], [8, 4]]
+    assert [bytes(stream.got) for stream in streams] == [b"told", b"told"]
+    with pytest.raises(ProtocolError, match="otherwise after it saw a part of the sum"):
+        total.require_kept("north", b"another digest")
+    assert type(divided(question, b"")[0]) is bytes  # frames carry nothing else
 
 
 def test_parts_of_a_question_that_is_over_let_nothing_in():

@@ -5,18 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spinney.errors import ProtocolError
 from spinney.trees._kernels import cuts as kernels
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.cuts import (
     Candidates,
+    CutFrontier,
     CutSearch,
     Drawing,
     ReportedBits,
     add_up,
     cut_counts,
     draw_candidates,
+    grow_by,
 )
 from spinney.trees.frontier import Draws, Frontier, tree_keys
+from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.magnitudes import magnitude_edges
 from spinney.trees.quantiles import LEAD_BITS
 from spinney.trees.ranges import cuts_between, join_ranges, node_ranges
@@ -139,14 +143,19 @@ def test_cuts_lie_in_the_box_and_are_everywhere_in_it():
         mine = slots.feature == column
         cuts = candidates.cut[mine]
         assert set(cuts.tolist()) <= set(range(n_bins - 1))
-        by_bins = candidates.cut[:, 1::2][slots.feature[:, 1::2] == column]
-        counts = np.bincount(by_bins, minlength=n_bins - 1)
-        assert counts.min() > 0.6 * counts.mean()  # even in bins
-    by_value = candidates.cut[:, 0::2][slots.feature[:, 0::2] == 1]
+    by_value = candidates.cut[slots.feature == 1]
     assert (by_value >= 2).mean() > 0.95  # even in values: nearly all of the range is up there
-    by_value = candidates.cut[:, 0::2][slots.feature[:, 0::2] == 0]
-    counts = np.bincount(by_value, minlength=12)
+    counts = np.bincount(candidates.cut[slots.feature == 0], minlength=12)
     assert counts.min() > 0.6 * counts.mean()
+
+
+def test_half_of_the_cuts_of_a_node_that_draws_on_are_even_in_bins():
+    frontier = replace(roots(4000), stage=np.ones(4000, np.uint8))
+    candidates = draw_candidates(frontier, Drawing(4, 2), BINNING)
+    for column, n_bins in ((0, 13), (1, 5), (3, 2)):
+        by_bins = candidates.cut[:, 4:8][candidates.slots.feature[:, 4:8] == column]
+        counts = np.bincount(by_bins, minlength=n_bins - 1)
+        assert counts.min() > 0.2 * counts.mean()
 
 
 def test_random_sets_send_every_category_left_half_the_time():
@@ -267,3 +276,76 @@ def test_more_parts_than_bins_share_them():
     assert 8 <= edges.size <= 15
     counts = np.bincount(np.searchsorted(edges, values.astype(np.float32)), minlength=16)
     assert counts.max() < 3 * counts.mean()
+
+
+# --- boxes that get narrower ---------------------------------------------------------------------
+
+
+def test_cuts_with_rows_on_one_side_narrow_the_boxes_of_both_children():
+    feature = np.array([[0, 0, 1, 3]], np.int32)
+    cut = np.array([[3, 9, 2, 1]], np.uint8)
+    subset = np.array([[-1, -1, -1, 0]], np.int32)
+    sides = np.array([[1, 2, 0, 1]], np.uint8)
+    low, high = np.zeros((2, 4), np.uint8), np.full((2, 4), 12, np.uint8)
+    node, is_open = np.array([0]), np.array([True, True])
+    kernels.narrow_to_sides(node, is_open, sides, feature, cut, subset, low, high)
+    assert low.tolist() == [[4, 0, 0, 0]] * 2
+    assert high.tolist() == [[9, 12, 12, 12]] * 2
+
+
+def test_a_side_without_rows_is_seen_by_rows_not_by_sums_of_targets():
+    feature, offset = np.array([[0, 1, 2, -1]], np.int32), np.array([[0, 2, 4, 6]])
+    counts = np.array([[0, 0], [5, 0], [2, 0], [3, 7], [5, 9], [0, 0]])
+    sides = np.empty((1, 4), np.uint8)
+    kernels.empty_sides(counts, True, feature, offset, sides)
+    assert sides.tolist() == [[1, 0, 2, 0]]
+
+
+def grown(levels=6):
+    """Return the frontiers of some levels, grown from one table, and where its rows stand."""
+    found, n_classes = table("two classes")
+    draws = Draws(2, 2, 2, shared_phase=False, goes_on=True)
+    first = Frontier.of_roots(BINNING.columns, draws, seed=3, n_trees=6, bits=9)
+    frontier = CutFrontier.of(first, Drawing(2, 4, 6, ((8, 2),)), BINNING)
+    rules = StoppingRules(None, 2, 1, 0.0, is_regression=False)
+    growth = Growth(frontier, rules, np.ones(2))
+    search = CutSearch(
+        frontier.drawing, Criterion.of("gini", np.ones(2), 1000), LeastLeaf(1), n_threads=1
+    )
+    standing = standing_of(found)
+    for _ in range(levels):
+        yield growth, standing, found
+        here, n = growth.frontier, growth.frontier.n_open
+        assert isinstance(here, CutFrontier)
+        counted = cut_counts(
+            found, standing, here.candidates, (0, n), n_classes=n_classes, n_threads=1
+        ).counters
+        later = here.line > 0
+        part = search.best(
+            counted, here.candidates, here.columns, growth.root_weight, only_first=later
+        )
+        grow_by(growth, [part])
+        standing = standing.after(growth.levels[-1], found, 1)
+
+
+def test_narrowed_boxes_hold_all_rows_of_their_nodes():
+    n_narrowed = 0
+    for growth, standing, found in grown():
+        frontier = growth.frontier
+        n_narrowed += sum(int((level.where > 0).sum()) for level in growth.levels[-1:])
+        codes, numbers = found.rows(np.arange(N)), np.array([0, 1, 3])
+        for node in range(frontier.n_open):
+            entries = standing.entries[standing.starts[node, 0] : standing.ends[node, 0]]
+            held = codes[(entries & 0xFFFF).astype(int)][:, numbers].astype(int)
+            low, high = frontier.low[node, numbers], frontier.high[node, numbers]
+            assert (((held >= low) & (held <= high)) | (held == 255)).all()
+    assert n_narrowed > 100
+
+
+def test_a_level_that_tells_of_cuts_which_nobody_drew_is_refused():
+    growing = grown(2)
+    first = next(growing)[0].frontier
+    (known,) = next(growing)[0].levels
+    forged = known.replaced(where=known.where[:, 1:])
+    with pytest.raises(ProtocolError, match="A level of the forest does not fit its open nodes"):
+        first.after(forged)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney import seeds
-from spinney.errors import StorageError
+from spinney.errors import ProtocolError, StorageError
 from spinney.trees.frontier import ColumnCells, Draws, Frontier, bit_lengths, tree_keys
 from spinney.trees.level import Level
 
@@ -19,8 +19,9 @@ def level_of(feature, cut=None, child_open=None, **facts):
     n_split = int((feature >= 0).sum())
     child_open = np.ones(2 * n_split, bool) if child_open is None else np.array(child_open)
     n_children = int(child_open.sum())
+    cut = np.zeros(feature.size, np.uint8) if cut is None else cut
     given_facts = {
-        "cut": np.zeros(feature.size, np.uint8) if cut is None else np.array(cut, np.uint8),
+        "cut": cut if isinstance(cut, np.ndarray) else np.array(cut, np.uint8),
         "missing_left": np.zeros(feature.size, bool),
         "subset": np.full(feature.size, -1, np.int32),
         "bin_sets": NO_SETS,
@@ -38,7 +39,10 @@ def frontier_of(n_bins, n_slots, max_cells=33, n_trees=3, **facts):
         np.array(facts.get("is_category", [False] * n_bins.size)),
         np.array(facts.get("has_missing", [False] * n_bins.size)),
     )
-    draws = Draws(n_slots, max_cells, least_cells=4, shared_phase=facts.get("shared", False))
+    draws = Draws(
+        n_slots, max_cells, least_cells=4, shared_phase=facts.get("shared", False),
+        goes_on=facts.get("goes_on", False),
+    )  # fmt: skip
     return Frontier.of_roots(columns, draws, seed=9, n_trees=n_trees, bits=facts.get("bits", 30))
 
 
@@ -238,6 +242,48 @@ def test_a_set_of_categories_narrows_nothing():
     assert frontier.parent_cut.tolist() == [-1, -1]
 
 
+def stays(frontier, where):
+    """Return a level in which the first node stays and the others are leaves."""
+    n = frontier.n_open
+    feature = [0] + [-1] * (n - 1)
+    cut = [255] + [0] * (n - 1)
+    return level_of(feature, cut, [True, False], where=np.array(where, np.uint8))
+
+
+def test_a_node_that_stays_is_narrowed_to_the_cells_that_hold_its_rows():
+    frontier = frontier_of(
+        [200, 90, 7, 30], 4, n_trees=2, bits=2, goes_on=True,
+        is_category=[False, False, True, False], has_missing=[False, True, False, True],
+    )  # fmt: skip
+    slots = frontier.slots
+    cell = {0: 1, 1: 0, 2: 5, 3: 4}
+    columns = slots.feature[0].tolist()
+    places = [columns.index(column) for column in range(4)]
+    cell[3] = int(slots.cells[0, places[3]]) - 1  # all values are missing
+    child = frontier.after(stays(frontier, [[cell[column] for column in columns]]))
+    for column, n_bins in ((0, 200), (1, 90)):
+        place = places[column]
+        bins = np.arange(n_bins)
+        held = bins[(bins + slots.add[0, place]) >> slots.shift[0, place] == cell[column]]
+        assert (child.low[0, column], child.high[0, column]) == (held[0], held[-1])
+        assert held.size < n_bins
+    assert (child.low[0, 2], child.high[0, 2]) == (0, 6)  # a category keeps all its bins
+    assert child.low[0, 3] == child.high[0, 3]
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (1, 3)])
+def test_a_level_that_tells_of_other_nodes_or_columns_is_refused(shape):
+    frontier = frontier_of([200, 90], 2, n_trees=2, goes_on=True)
+    with pytest.raises(ProtocolError, match="A level of the forest does not fit its open nodes"):
+        frontier.after(stays(frontier, np.ones(shape)))
+
+
+def test_a_level_with_cuts_of_another_width_is_refused():
+    frontier = frontier_of([200, 90], 2, n_trees=1)
+    with pytest.raises(ProtocolError, match="A level of the forest does not fit its open nodes"):
+        frontier.after(level_of([0], np.array([9], np.uint16)))
+
+
 def test_only_open_children_are_asked_about():
     before = frontier_of([9, 9], 1, n_trees=3)
     frontier = before.after(level_of([0, -1, 1], [4, 0, 2], [False, True, True, False]))
@@ -288,13 +334,22 @@ def levels(draw):
     words = st.integers(0, 2**64 - 1)
     n_sets = int(with_set.sum())
     bin_sets = draw(st.lists(words, min_size=4 * n_sets, max_size=4 * n_sets))
-    cuts = draw(st.lists(st.integers(0, 254), min_size=n_open, max_size=n_open))
+    cut_type = draw(st.sampled_from([np.uint8, np.uint16]))
+    most = 254 if cut_type is np.uint8 else 65534
+    cuts = draw(st.lists(st.integers(0, most), min_size=n_open, max_size=n_open))
+    shape = draw(st.tuples(st.integers(1, 9), st.integers(1, 9)))
+    where = st.lists(
+        st.integers(0, draw(st.sampled_from([3, 255]))),
+        min_size=shape[0] * shape[1],
+        max_size=shape[0] * shape[1],
+    )
     adaptive = draw(st.booleans())
     thresholds = st.floats(width=32, allow_nan=False)
     return level_of(
         feature,
-        np.where(split, cuts, 0),
+        np.where(split, cuts, 0).astype(cut_type),
         child_open,
+        where=np.array(draw(where), np.uint8).reshape(shape) if draw(st.booleans()) else None,
         missing_left=flags(n_open) & np.array(split, bool),
         subset=subset,
         bin_sets=np.array(bin_sets, np.uint64).reshape(-1, 4),

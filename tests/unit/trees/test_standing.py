@@ -133,3 +133,20 @@ def test_a_partition_keeps_order_and_puts_left_rows_first(data, seed):
             assert child_starts[2 * node : 2 * node + 2, block].tolist() == [a, middle]
             assert child_ends[2 * node : 2 * node + 2, block].tolist() == [middle, b]
             assert entries[a:b].tolist() == [*left, *right]
+
+
+def test_a_node_is_left_out_if_a_row_of_it_lies_outside_its_box():
+    """A box that is not true must not lead a count outside its cells."""
+    codes = np.array([5, 200, 7, MISSING, 9, 6], np.uint8)  # one column, two blocks of three
+    block_start = np.array([0, 3, 6])
+    entries = np.array([0, 1, 2, 0, 1, 2], np.uint32) | np.uint32(1 << SHIFT)
+    starts = np.array([[0, 3], [1, 5], [2, 4]])
+    ends = np.array([[1, 5], [2, 6], [3, 5]])
+    low, high = np.full((3, 1), 5, np.uint8), np.full((3, 1), 9, np.uint8)
+    feature, is_category = np.zeros((3, 1), np.int32), np.zeros(1, np.bool_)
+    found = ends.copy()
+    nodes = np.arange(3)
+    kernels.leave_out(
+        codes, block_start, 1, entries, starts, nodes, feature, is_category, low, high, found
+    )
+    assert found.tolist() == [[1, 5], [1, 5], [3, 5]]

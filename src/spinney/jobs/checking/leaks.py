@@ -24,9 +24,9 @@ def leaks_in(table: OpenTable, label: LabelUse, uses: Sequence[Use]) -> list[Not
     if label.task == "regression":
         found = set(_straight(table, label, [use for use in known if use.kind == "number"]))
     else:
-        many = [use for use in known if use.kind == "number" and use.n_values > _PARTS]
-        found = set(_tell_in_parts(table, label, many))
-        rest = (use for use in known if use not in many)
+        has_many = {use.name: use.kind == "number" and use.n_values > _PARTS for use in known}
+        found = set(_tell_in_parts(table, label, [use for use in known if has_many[use.name]]))
+        rest = (use for use in known if not has_many[use.name])
         found |= {use.name for use in rest if _tells(table, label, use)}
     return [
         Note(

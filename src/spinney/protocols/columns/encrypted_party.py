@@ -314,7 +314,7 @@ class LabelSide:
             False,
             winner,
             np.where(winner != -1, slot[at], -1).astype(np.int16),
-            best.cut,
+            best.cut.astype(np.uint8),
             best.missing_left,
             best.bin_set,
             growing.open_children(best.left[split], best.total[split]),

@@ -8,17 +8,20 @@ reveals the smallest and largest values of a node.
 |---|---|
 | client, master | party, coordinator |
 | F*, candidate features | `max_features` that split, out of more that are drawn (`trees.cuts`) |
-| v_min, v_max of a node | its public box: the declared range, cut by the path |
-| v*, random threshold | a cut drawn by a hash of (seed, tree, node, feature): nothing is sent |
+| v_min, v_max of a node | its public box: the bins of the table, cut by the path, and by cuts |
+| | drawn above it that had rows on one side only (`trees.cuts.CutFrontier`) |
+| v*, random threshold | a cut drawn by a hash of (seed, tree, node, feature): nothing is sent. |
+| | It lies anywhere between bin edges, at one of 256 parts (`trees._kernels.parts`) |
 | Sum_L, Sum_R | `Counts`: cells left, right and missing, by class |
 | C_L, C_R | their sum over parties (`channel.sum`) |
 
 **Who learns what.** The coordinator learns sums over parties: counts of rows, missing values,
 categories, classes and magnitudes of numbers, and how many rows of each class stand on each side
-of every drawn cut; where no drawn cut parts a node's rows, of more cuts and of more columns, down
-to all of them. It sees each party's schema, and its quality counts (a confusion matrix, or
-error sums). Parties learn the same sums, from which they derive the forest and check it
-(`verified`). With `binning="quantiles"`, the estimators' default, all of them learn single cells,
+of every drawn cut, which may lie inside a bin, so that a row alone in a node is known to a part of
+a bin; where no drawn cut parts a node's rows, of more cuts and of more columns, down to all of
+them. It sees each party's schema, and its quality counts (a confusion matrix, or error sums).
+Parties learn the same sums, from which they derive the forest and check it (`verified`). With
+`binning="quantiles"`, the estimators' default, all of them learn single cells,
 exactly: those at which bins end, as in `horizontal_forest`. With `thresholds="exchanged"` all of
 them also see each party's smallest and largest bin in every node: values of real records. Parties
 may count themselves out of small nodes, as in `horizontal_forest`.

@@ -8,13 +8,14 @@ from spinney.errors import ProtocolError, SettingError
 from spinney.protocols.accounts.account import join
 from spinney.protocols.extra_trees.estimates import BitSearch, Estimates, LabelRules, value_leaves
 from spinney.protocols.extra_trees.labels import LabelPlan
-from spinney.protocols.extra_trees.messages import CutsAsk, RangesAsk, candidates_of, drawing_of
+from spinney.protocols.extra_trees.messages import CutsAsk, RangesAsk, candidates_of
 from spinney.protocols.extra_trees.noisy_coordinator import grow_by_noisy_cuts
 from spinney.protocols.extra_trees.party import extra_plan
 from spinney.protocols.extra_trees.settings import NAME, Settings
 from spinney.protocols.model import ForestModel
 from spinney.protocols.row_forest.coordinator import finished
 from spinney.protocols.row_forest.messages import noisy_job
+from spinney.protocols.rows.drawing import drawing_of
 from spinney.protocols.rows.levels import GrowingJob, lay_job, open_nodes
 from spinney.protocols.rows.quality import quality_over_parties
 from spinney.protocols.rows.setup import agree_on_schema
@@ -87,7 +88,7 @@ def _grow(
     rules = job.rules() if estimates is None else LabelRules.of(job.rules(), estimates)
     search: CutSearch | BitSearch
     search = by_class = CutSearch(
-        drawing_of(job),
+        drawing_of(settings, job.binning.columns.n_columns),
         Criterion.of(settings.criterion, weights, MAX_WEIGHT * job.n_rows),
         LeastLeaf(rules.min_samples_leaf, settings.min_weight_fraction_leaf),
         n_threads,
@@ -113,7 +114,7 @@ def _grow_level(
 ) -> tuple[tuple[str, ...], bool]:
     """Grow a level from summed counts; return whose they are, and whether all rows came along."""
     frontier, parts, adds_up = growth.frontier, [], True
-    candidates = candidates_of(job, frontier)  # Alg. 2, lines 7 to 13
+    candidates = candidates_of(frontier)  # Alg. 2, lines 7 to 13
     for first, last in job.batches(candidates.slots):
         ask = CutsAsk(job, growth.levels, first, last)
         if job.settings.thresholds == "exchanged":
@@ -128,7 +129,8 @@ def _grow_level(
         parts.append(
             search.best(counters, ask.candidates, frontier.columns, of_tree, only_first=later)
         )
-    grow_by(growth, parts)  # lines 16 to 18
+    is_public = job.settings.thresholds == "public"
+    grow_by(growth, parts, is_public=is_public)  # lines 16 to 18
     return answered, adds_up
 
 

@@ -7,12 +7,13 @@ from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
 from spinney.protocols.accounts.account import ClaimsAsk, JoinAsk
 from spinney.protocols.accounts.replies import NoisyReply
 from spinney.protocols.row_forest.messages import LeafAsk, NoisyLevelAsk
-from spinney.protocols.rows.levels import GrowingJob, OpenNodes
+from spinney.protocols.rows.levels import OpenNodes
 from spinney.protocols.rows.quality import QualityAsk
 from spinney.protocols.rows.setup import (
     NOT_KNOWN,
@@ -25,45 +26,20 @@ from spinney.protocols.rows.setup import (
 )
 from spinney.transport.carried import Carried
 from spinney.transport.channel import Ask, Vector
-from spinney.transport.messages import Beside, kept_beside, message
+from spinney.transport.messages import kept_beside, message
 from spinney.trees.counts import Counts
-from spinney.trees.cuts import Candidates, Drawing, draw_candidates
+from spinney.trees.cuts import Candidates, CutFrontier
 from spinney.trees.fields import Fields
 from spinney.trees.frontier import Frontier, Slots
 from spinney.trees.ranges import Ranges
 from spinney.trees.threads import thread_count
 from spinney.trees.told import ToldCounts
-from spinney.typing import Codes
-
-_DRAWS = 4
-_DRAWS_OF_FEW = 8  # in small nodes; not where all columns are compared, which miss one hardly
-_RESERVES = ((8, 2), (5, 4))  # below 2^8 rows twice as many features, below 2^5 four times
-DRAWN_AT_MOST = max(_DRAWS_OF_FEW, *(times for _, times in _RESERVES))
-"""The maximum number of candidates of a node for each feature that is compared."""
 
 
-def drawing_of(job: GrowingJob) -> Drawing:
-    """Return how many candidates the nodes of a job get."""
-    n_compared = job.settings.n_slots(job.binning.columns.n_columns)
-    privacy = job.settings.privacy
-    if privacy is not None and not privacy.randomises_labels:
-        return Drawing(
-            n_compared
-        )  # every candidate costs a part of epsilon, so there are no spares
-    if job.settings.thresholds == "exchanged":
-        return Drawing(n_compared, reserves=_RESERVES)  # the cut lies between the node's values
-    compares_all = n_compared == job.binning.columns.n_columns
-    return Drawing(n_compared, _DRAWS, _DRAWS if compares_all else _DRAWS_OF_FEW)
-
-
-_CANDIDATES: Beside[Candidates] = Beside()
-
-
-def candidates_of(job: GrowingJob, frontier: Frontier) -> Candidates:
+def candidates_of(frontier: Frontier) -> Candidates:
     """Return the candidates of open nodes; parties in one process draw them once."""
-    return _CANDIDATES.get(
-        frontier, lambda: draw_candidates(frontier, drawing_of(job), job.binning)
-    )
+    assert isinstance(frontier, CutFrontier)
+    return frontier.candidates
 
 
 @message
@@ -73,7 +49,7 @@ class CandidateNodes(OpenNodes):
     @property
     def all_candidates(self) -> Candidates:
         """The candidates of all open nodes."""
-        return candidates_of(self.job, self.frontier)
+        return candidates_of(self.frontier)
 
     @kept_beside
     def candidates(self) -> Candidates:
@@ -103,7 +79,7 @@ class RangesAsk(CandidateNodes, Ask[RangesReply]):
     is_relayed: ClassVar[bool] = True
 
 
-def _no_cuts() -> Codes:
+def _no_cuts() -> NDArray[np.uint8]:
     return np.zeros(0, np.uint8)
 
 
@@ -111,7 +87,9 @@ def _no_cuts() -> Codes:
 class CutsAsk(CandidateNodes, Ask[CountsReply]):
     """How many rows of these open nodes are on each side of their cuts?"""
 
-    cuts: Codes = field(default_factory=_no_cuts)  # exchanged thresholds, node after node
+    cuts: NDArray[np.uint8] = field(
+        default_factory=_no_cuts
+    )  # exchanged thresholds, node after node
     reveals: ClassVar[str] = "counts by class, or sums of targets, on both sides of drawn cuts"
     reply_type: ClassVar[type[Any]] = CountsReply
 

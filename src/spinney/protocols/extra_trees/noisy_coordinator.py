@@ -16,10 +16,11 @@ or a score.
 nodes x candidates x 3 x classes counters.
 """
 
-from spinney.protocols.extra_trees.messages import NoisyCutsAsk, candidates_of, drawing_of
+from spinney.protocols.extra_trees.messages import NoisyCutsAsk, candidates_of
 from spinney.protocols.row_forest.budget import ForestPlan
 from spinney.protocols.row_forest.coordinator import finish_noisily, moments_of, noisy_growth
 from spinney.protocols.row_forest.messages import UNKNOWN_ROWS, plan_of
+from spinney.protocols.rows.drawing import drawing_of
 from spinney.protocols.rows.facts import given_weights
 from spinney.protocols.rows.levels import GrowingJob
 from spinney.tables.schema import Schema
@@ -42,7 +43,7 @@ def grow_by_noisy_cuts(
     weights = given_weights(settings, job.n_classes)
     growth = noisy_growth(job, weights, _SIDES)
     search = CutSearch(
-        drawing_of(job),
+        drawing_of(settings, job.binning.columns.n_columns),
         Criterion.of(settings.criterion, weights, UNKNOWN_ROWS),
         LeastLeaf(growth.rules.min_samples_leaf, settings.min_weight_fraction_leaf),
         n_threads,
@@ -58,7 +59,7 @@ def _grow_level(
     channel: Channel, job: GrowingJob, plan: ForestPlan, growth: Growth, search: CutSearch
 ) -> None:
     frontier, parts = growth.frontier, []
-    candidates = candidates_of(job, frontier)
+    candidates = candidates_of(frontier)
     for first, last in job.batches_of_trees(frontier, candidates.slots):
         ask = NoisyCutsAsk(job, growth.levels, first, last)
         counters = moments_of(plan, channel.sum(ask), ask.slots.n_cells)

@@ -1,11 +1,12 @@
 """Extra-trees, as everything outside this folder sees them."""
 
 from spinney.protocols.extra_trees.coordinator import train
-from spinney.protocols.extra_trees.messages import ASKS, DRAWN_AT_MOST, SUMMED
+from spinney.protocols.extra_trees.messages import ASKS, SUMMED
 from spinney.protocols.extra_trees.party import Party, extra_plan
 from spinney.protocols.extra_trees.settings import NAME, ExtraJobSettings, settings_of
 from spinney.protocols.row_forest.contract import RowForestSpec
 from spinney.protocols.row_forest.cost import columns_of_stages, levels_bound, setup_rounds
+from spinney.protocols.rows.drawing import DRAWN_AT_MOST
 from spinney.protocols.settings import ForestSettings
 from spinney.protocols.spec import Bound, Charges, JobFacts, JobSize, PartySite
 from spinney.protocols.training import Training

@@ -50,7 +50,8 @@ holds as long as no row, id included, is at two parties (see `spinney.tables.tab
 `bootstrap=False`: keys only decide how often a tree draws a row.
 
 **A node closes only if nothing can be cut**, as in scikit-learn: it stays open for another round
-and draws on, first 8 times as many columns in finer cells, then all columns in all bins. A path
+and draws on, first 8 times as many columns in finer cells, then all columns in all bins. Where all
+rows of a node are in one cell, only that cell is divided when it draws on. A path
 loses at most 3 rounds so; nodes below begin with more columns instead.
 
 **Rounds and bytes.** Schemas 1, facts 1, edges at most 3, each level 1, nodes that draw on 3,

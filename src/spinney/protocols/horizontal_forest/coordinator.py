@@ -25,7 +25,7 @@ from spinney.trees.frontier import Frontier
 from spinney.trees.growth import Growth
 from spinney.trees.histogram import Above, add_derived
 from spinney.trees.layout import LeafValues
-from spinney.trees.split import BestSplits, Criterion, LeastLeaf
+from spinney.trees.split import BestSplits, Criterion, LeastLeaf, cells_of_alike
 from spinney.trees.threads import thread_count
 from spinney.typing import ENDLESS, Integers, Progress, silent
 
@@ -107,7 +107,7 @@ def _grow_by_counts(
     parent, so that all nodes must be asked about.
     """
     frontier, adds_up = growth.frontier, before.adds_up
-    parts = []
+    parts, where = [], []
     batches = list(job.batches(frontier.asked))
     for first, last in batches:
         ask = LevelAsk(job, growth.levels, first, last, held_by_class(job, growth)[first:last])
@@ -128,9 +128,12 @@ def _grow_by_counts(
             growth.ask_about_all()
             return _Before(answered, None, adds_up)
         parts.append(best)
+        of_part = frontier.slots.part(first, last)
+        where.append(cells_of_alike(counters, best, of_part, is_regression=not job.n_classes))
     is_kept = adds_up and len(batches) == 1
     within = job.settings.message_limit // job.cell_bytes if is_kept else 0
-    growth.grow(BestSplits.of_parts(parts), derive_within=within)  # Alg. 1, line 3: best value
+    # Alg. 1, line 3: best value
+    growth.grow(BestSplits.of_parts(parts), derive_within=within, where=np.concatenate(where))
     kept = Above(frontier.slots, counters, answered) if growth.frontier.derived.any() else None
     return _Before(answered, kept, adds_up)
 

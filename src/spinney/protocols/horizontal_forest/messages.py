@@ -21,13 +21,14 @@ from spinney.protocols.rows.setup import (
     ToldReply,
 )
 from spinney.transport.carried import Carried
-from spinney.transport.channel import Ask, Vector
+from spinney.transport.channel import Ask, Running, Vector
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.adaptive import AdaptiveHistograms
 from spinney.trees.counts import Counts
 from spinney.trees.fields import Fields
 from spinney.trees.threads import thread_count
 from spinney.trees.told import ToldCounts
+from spinney.trees.told_ahead import TOLD_WORTH, MaskedToldAhead, OpenToldAhead
 from spinney.typing import Integers
 
 
@@ -65,6 +66,28 @@ class LevelAsk(OpenNodes, Ask[CountsReply]):
     )
     reply_type: ClassVar[type[Any]] = CountsReply
     ring_is_fresh: ClassVar[bool] = True
+    told_worth: ClassVar[int] = TOLD_WORTH
+
+    @property
+    def is_told_back(self) -> bool:  # type: ignore[override]  # of a class in general: no
+        """Whether the rows of all nodes are known, without which no histogram can be told."""
+        return self.held.size > 0
+
+    def running(self, n_parties: int, *, is_masked: bool) -> Running | None:
+        """Return what tells class counts while they come in."""
+        if not self.is_told_back:
+            return None
+        cells, held = self.slots.cells, self.held
+        if is_masked:
+            return MaskedToldAhead(cells, held, self.fields)
+        return OpenToldAhead(cells, held, n_parties)
+
+    def numbers_ahead(self, reply: CountsReply) -> Vector | None:
+        """Return class counts as they are packed, if each slot is a run."""
+        counts, ends = reply.counts, self.slots.ends.reshape(-1)
+        if not self.is_told_back or not np.array_equal(counts.run_ends, ends):
+            return None
+        return np.frombuffer(counts.stream, np.uint8)
 
     @property
     def reply_bytes(self) -> int:

@@ -30,6 +30,8 @@ class _Counting(Counting):
         if isinstance(ask, AdaptiveAsk):
             return self._adaptive(ask, stream_histograms(*cells, **how))  # Alg. 2
         how |= {"narrow": ask.is_narrow, "sized": not self.is_masked}
+        inside = standing.within(ask.frontier, table, (ask.first, ask.last))
+        cells = (table, ask.frontier.columns, inside, ask.slots, (0, ask.last - ask.first))
         return CountsReply(self._own(ask, level_counts(*cells, **how)))  # Alg. 1, line 3
 
     def _adaptive(self, ask: AdaptiveAsk, found: AdaptiveHistograms) -> AdaptiveReply:

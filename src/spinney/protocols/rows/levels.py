@@ -5,13 +5,14 @@ the party's cache of which node each row is in.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final, Protocol
 
 import numpy as np
 
 from spinney.errors import ProtocolError
+from spinney.protocols.rows.drawing import drawing_of
 from spinney.protocols.rows.facts import bin_table, class_weights, leaf_values
 from spinney.protocols.rows.setup import lay_bins, require_schema
 from spinney.protocols.settings import ForestSettings, Terms, terms_of
@@ -22,7 +23,8 @@ from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import BinnedTable, Binning, Edges
 from spinney.trees.buffers import SHARED
 from spinney.trees.counts import Counters
-from spinney.trees.dtypes import MAX_BINS, MAX_ROWS, MAX_WEIGHT, target_bits
+from spinney.trees.cuts import CutFrontier
+from spinney.trees.dtypes import MAX_BINS, MAX_PARTS, MAX_ROWS, MAX_WEIGHT, target_bits
 from spinney.trees.frontier import Draws, Frontier, Slots, tree_keys
 from spinney.trees.growth import Growth, StoppingRules
 from spinney.trees.layout import LeafValues
@@ -93,13 +95,16 @@ class GrowingJob:
         )
         # At least one, whatever a question says: packed fields need a width.
         most_rows = max(self.n_rows, 1) * (MAX_WEIGHT if settings.bootstrap else 1)
-        return Frontier.of_roots(
+        roots = Frontier.of_roots(
             columns,
             draws,
             seed=settings.seed,
             n_trees=settings.n_estimators,
             bits=most_rows.bit_length(),
         )
+        if settings.thresholds is None:
+            return roots
+        return CutFrontier.of(roots, drawing_of(settings, columns.n_columns), self.binning)
 
     def rules(self) -> StoppingRules:
         """Return the rules by which nodes become leaves."""
@@ -154,6 +159,8 @@ def lay_job(
 ) -> tuple[GrowingJob, LeafValues]:
     """Count the tables and lay the bins; return the job, and how its leaf values follow."""
     facts, binning = lay_bins(channel, schema, settings)
+    if settings.thresholds == "public" and settings.privacy is None:
+        binning = replace(binning, parts=MAX_PARTS)  # cuts are drawn anywhere, not between bins
     sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
     job = GrowingJob(settings, schema.digest(), binning, *sizes)
     return job, leaf_values(schema, class_weights(settings, facts), job.target_bits)
@@ -276,7 +283,7 @@ def require_bins(binning: Binning, schema: Schema) -> None:
     n_columns = len(schema.columns)
     fits = len(binning.edges) == len(binning.bin_of_category) == n_columns
     fits = fits and binning.has_missing.shape == (n_columns,)
-    fits = fits and 0 <= binning.adaptive_bins <= MAX_BINS
+    fits = fits and 0 <= binning.adaptive_bins <= MAX_BINS and 1 <= binning.parts <= MAX_PARTS
     parts = zip(binning.edges, binning.bin_of_category, schema.columns, strict=False)
     for edges, bins, column in parts:
         n = len(column.categories or ()) if column.kind == "category" else 0

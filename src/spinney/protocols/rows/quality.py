@@ -22,7 +22,6 @@ from spinney.transport.channel import Ask, Channel, Vector
 from spinney.transport.messages import kept_beside, message
 from spinney.trees.binning import BinnedTable, Binning
 from spinney.trees.counts import Counts
-from spinney.trees.dtypes import MAX_BINS, MISSING
 from spinney.trees.forest import Forest, RowValues
 from spinney.trees.frontier import tree_keys
 from spinney.trees.growth import Growth
@@ -71,9 +70,10 @@ def judge_forest(
     chosen = _judged(table.n_rows, most_rows, place)
     n = chosen.size
     counts = np.zeros((n_classes, n_classes) if n_classes else 4, np.int64)
+    asked = np.unique(forest.feature[forest.feature >= 0]).astype(np.int64)
     for first in range(0, n, _CHUNK):
         part = chosen[first : first + _CHUNK]
-        rows = row_values(table, binning, part)
+        rows = row_values(table, binning, part, asked)
         seen = seen_by(tree_keys, table.keys[part], bootstrap=bootstrap)
         out = np.zeros((part.size, forest.value.shape[1]))
         forest.add_predictions(rows, out, seen=seen if bootstrap else None, n_threads=n_threads)
@@ -90,17 +90,31 @@ def _judged(n_rows: int, most_rows: int | None, place: tuple[int, int] | None) -
     return spaced[(spaced >= first) & (spaced < first + n_rows)] - first
 
 
-def row_values(table: BinnedTable, binning: Binning, chosen: Integers) -> RowValues:
-    """Return one value per cell; for a forest any number in the cell's bin is equivalent."""
-    codes = table.rows(chosen)
+def row_values(
+    table: BinnedTable, binning: Binning, chosen: Integers, asked: Integers | None = None
+) -> RowValues:
+    """Return one value per cell; for a forest any number in the cell's bin is equivalent.
+
+    Only the `asked` columns are filled, if they are named: few trees ask for few of thousands.
+    """
+    if asked is None or 2 * asked.size > table.n_columns:
+        return _in_bins(table.rows(chosen), binning, np.arange(table.n_columns))
+    found = _in_bins(table.rows(chosen, asked), binning, asked)
+    rows = np.zeros((chosen.size, table.n_columns), found.dtype)
+    rows[:, asked] = found
+    return rows
+
+
+def _in_bins(codes: NDArray[Any], binning: Binning, columns: Integers) -> RowValues:
+    """Return a value in the bin of each cell of some columns."""
     if binning.adaptive_bins:
         return codes
-    # bin b holds values up to edge b; the last bin has no edge
-    places = np.minimum(codes, MAX_BINS - 1)
-    rows: RowValues = binning.padded_edges[np.arange(codes.shape[1]), places]
-    categories = binning.columns.is_category
+    # a code holds values up to its edge; the last one has no edge
+    of_cells = np.tile(columns.astype(np.int32), len(codes))
+    rows: RowValues = binning.thresholds(of_cells, codes.ravel()).reshape(codes.shape)
+    categories = binning.columns.is_category[columns]
     rows[:, categories] = codes[:, categories]
-    rows[codes == MISSING] = np.nan
+    rows[codes == np.iinfo(codes.dtype).max] = np.nan
     return rows
 
 

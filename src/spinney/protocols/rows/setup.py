@@ -6,6 +6,7 @@ counts alone.
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -185,7 +186,8 @@ class OwnEdgesReply:
         if not fits or self.bits.shape != (int(lengths.sum()),):
             raise ProtocolError("A party's edges do not fit the columns of the schema.")
         edges = self.bits.astype(np.uint32).view(np.float32)
-        return tuple(np.split(edges, self.ends[:-1]))
+        ends = self.ends.tolist()
+        return tuple(edges[first:last] for first, last in pairwise([0, *ends]))
 
 
 @message

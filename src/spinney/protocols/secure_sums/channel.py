@@ -52,7 +52,9 @@ from spinney.transport.channel import (
     Channel,
     Reply,
     Round,
+    Running,
     Summand,
+    ToldBack,
     keep_told_back,
 )
 from spinney.transport.messages import message
@@ -109,6 +111,12 @@ class MaskedAsk(Ask[MaskedReply]):
     question: Carried
     reveals: ClassVar[str] = "masked numbers"
     reply_type: ClassVar[type[Any]] = MaskedReply
+
+    def running(self, n_parties: int, *, is_masked: bool) -> Running | None:
+        """Return what tells the sum of the question inside while masked numbers come in."""
+        del is_masked
+        inner: Ask[Any] = self.question.open(Ask)
+        return inner.running(n_parties, is_masked=True)
 
     def unwrapped(self, known: AskTypes) -> Ask[Any]:
         """Return the question inside."""
@@ -202,7 +210,8 @@ class SecureParty:
         taken, about = question.ring_is_fresh, question.meaning
         masked = MaskedReply(self._masks.mask(mask, vectors, bits, about=about, taken=taken))
         if settings.needs_all and question.is_told_back:  # no mask is left in the sum over all
-            keep_told_back(masked, masked.masked.vectors[0])
+            told = ToldBack(masked.masked.vectors[0], question.told_worth)
+            keep_told_back(masked, told)
         return masked
 
     def _require_all_shares(self, unmask: UnmaskAsk) -> None:

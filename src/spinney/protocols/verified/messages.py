@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spinney.privacy.keys import digest, encode_parts
 from spinney.protocols.verified.tags import Tag
 from spinney.transport.carried import Carried
-from spinney.transport.channel import Ask, Vector
+from spinney.transport.channel import Ask, Running, Vector
 from spinney.transport.codec import UNPACKED_LIMIT
 from spinney.transport.messages import Beside, message
 
@@ -122,6 +122,7 @@ class StepAsk(Ask[Any]):
     )
     ring_is_fresh: ClassVar[Any] = _OfStep("ring_is_fresh", False)
     is_told_back: ClassVar[Any] = _OfStep("is_told_back", True, False)
+    told_worth: ClassVar[Any] = _OfStep("told_worth", 1)
     reply_bytes: ClassVar[Any] = _OfStep("reply_bytes", UNPACKED_LIMIT)
     reply_type: ClassVar[Any] = _TypeOfReply("", StepReply)
 
@@ -154,6 +155,12 @@ class StepAsk(Ask[Any]):
     def is_summable(self) -> bool:
         """Whether the step's replies are summed."""
         return self.verb != "ask"
+
+    def running(self, n_parties: int, *, is_masked: bool) -> Running | None:
+        """Return what tells the step's sum while it comes in."""
+        if self.verb == BLIND:
+            return None
+        return self.about.running(n_parties, is_masked=is_masked)
 
     def to_ring(self, reply: Any) -> tuple[Vector, ...]:
         """Return the reply's integers as they are masked, and its tag."""

@@ -24,7 +24,7 @@ from spinney.protocols.verified.messages import (
 )
 from spinney.protocols.verified.tags import TAG_WORDS, SumKeys, Tag, Vector
 from spinney.transport.carried import Carried
-from spinney.transport.channel import Answering, Ask
+from spinney.transport.channel import Answering, Ask, ToldBack, keep_told_back
 from spinney.trees.threads import thread_count
 
 _NO_TAG = np.zeros(0, np.uint64)
@@ -171,7 +171,7 @@ class VerifyingParty:
             self._answered = (about, reply)
             return made(reply, _NO_TAG)
         if not self._is_masked:
-            return made(reply, self._tag(reply.vectors()))
+            return self._told_early(about, made(reply, self._tag(reply.vectors())))
         ring = about.to_ring(reply)
         if not self._is_blind:
             return keep_ring(made(reply, self._tag(ring)), ring)
@@ -180,6 +180,17 @@ class VerifyingParty:
         words = ring_words(ring, bits, copy=not about.ring_is_fresh)
         self._keys.hide(self._number, self._story, self._name, words)
         return keep_hidden(HiddenReply(words, tag), reply)
+
+    def _told_early(self, about: Ask[Any], tagged: Any) -> Any:
+        """Return an open reply; its sum may come back early if the job waits for all parties.
+
+        A sum over fewer, told after a part of the sum over all, would show who was left out.
+        """
+        waits_for_all = self._least == len(self._derivation.parties or ())
+        numbers = about.numbers_ahead(tagged.reply) if waits_for_all else None
+        if numbers is None:
+            return tagged
+        return keep_told_back(tagged, ToldBack(numbers, about.told_worth))
 
     def _tag(self, vectors: Sequence[Vector]) -> Tag:
         self._form = _form_of(vectors)

@@ -12,18 +12,19 @@ what came back of the first, nor after it has connected again.
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from threading import Lock
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError, StorageError
+from spinney.transport.channel import Running, ToldBack, Vector
 from spinney.transport.remote.frames import Ahead, Inquiry, Part, Said
 
 PART: Final = 1 << 16
 """The most bytes of a part; also the fewest for which it is worth while."""
 
 _WORD: Final = 8
+_KINDS: Final = (np.uint64, np.uint8)
 _OTHER: Final = "The parts of its answer are not those that it began with."
 
 
@@ -31,18 +32,38 @@ class Divided(bytes):
     """The bytes of an answer, and which of them are numbers that travel ahead of the rest."""
 
     span: tuple[int, int]
+    worth: int  # the most bytes of the sum for each of theirs
 
 
-def with_span(answer: bytes, numbers: NDArray[Any] | None) -> bytes:
+def with_span(answer: bytes, told: ToldBack | None) -> bytes:
     """Return the bytes of an answer, and with them where these numbers stand, if there are many."""
-    if numbers is None or numbers.dtype != np.uint64 or numbers.nbytes < PART:
+    if told is None or told.numbers.dtype not in _KINDS or told.numbers.nbytes < PART:
         return answer
-    first = answer.find(np.ascontiguousarray(numbers, "<u8").tobytes())
+    first = answer.find(_in_order(told.numbers).tobytes())
     if first < 0:
         return answer
     found = Divided(answer)
-    found.span = (first, first + numbers.nbytes)
+    found.span, found.worth = (first, first + told.numbers.nbytes), told.worth
     return found
+
+
+def _in_order(numbers: Vector) -> Vector:
+    return np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<"))
+
+
+class Added(bytes):
+    """The bytes of a question, and what tells the sum of its answers while they come."""
+
+    running: Running
+
+
+def with_running(question: bytes, running: Running | None) -> bytes:
+    """Return the bytes of a question, and with them what tells the sum of its answers, if any."""
+    if running is None:
+        return question
+    made = Added(question)
+    made.running = running
+    return made
 
 
 def frames_of(number: int, answer: bytes) -> Iterator[Part | Said]:
@@ -84,7 +105,7 @@ def kept_whole(said: Said, parts: bytes, promise: bytes) -> bytes:
 def divided(body: bytes, ahead: bytes) -> tuple[bytes, int]:
     """Return a body without what was sent ahead, and its place; all of it if it holds no such."""
     at = body.find(ahead) if ahead else -1
-    return (body, at) if at < 0 else (body[:at] + body[at + len(ahead) :], at)
+    return (bytes(body), at) if at < 0 else (body[:at] + body[at + len(ahead) :], at)
 
 
 class Arrived:
@@ -96,11 +117,11 @@ class Arrived:
         self._held = bytearray()
         self._lock = Lock()  # answers leave in a thread of their own
 
-    def sent(self, part: Part) -> None:
-        """Expect as much of the sum as leaves in a part."""
+    def sent(self, part: Part, worth: int = 1) -> None:
+        """Expect as much of the sum as leaves in a part, or as its numbers may be worth."""
         with self._lock:
             if part.number == self._number:
-                self._sent += len(part.data)
+                self._sent += worth * len(part.data)
 
     def take(self, frame: Ahead) -> None:
         """Keep a part of the sum; raise if it is not about the parts that left."""
@@ -132,14 +153,32 @@ class Sending(Protocol):
         ...
 
 
+class _Words:
+    """A sum of words that is told as it is."""
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def more(self, parts: Sequence[bytearray]) -> bytes:
+        """Return the sums of the next words that have come of all."""
+        last = min(map(len, parts)) // _WORD * _WORD
+        total = np.zeros((last - self._done) // _WORD, "<u8")
+        for part in parts:
+            total += np.frombuffer(bytes(part[self._done : last]), "<u8")
+        self._done = last
+        return total.tobytes()
+
+
 class RunningSum:
     """The sum of the parts that all parties have sent, of one question to all of them."""
 
-    def __init__(self, digest: bytes, streams: Sequence[Sending | None]) -> None:
+    def __init__(
+        self, digest: bytes, streams: Sequence[Sending | None], question: bytes = b""
+    ) -> None:
         self.digest = digest
+        self._running = question.running if isinstance(question, Added) else _Words()
         self._streams = [stream for stream in streams if stream is not None]
         self._goes_on = len(self._streams) == len(streams) > 1
-        self._done = 0
         self._promised: dict[str, bytes] = {}  # what those said who were sent some of the sum
 
     def go_on(self) -> None:
@@ -147,16 +186,12 @@ class RunningSum:
         self._goes_on = self._goes_on and all(stream.is_open for stream in self._streams)
         if not self._goes_on:
             return
-        last = min(len(stream.parts) for stream in self._streams) // _WORD * _WORD
-        if last <= self._done:
+        parts = [stream.parts for stream in self._streams]
+        if not all(parts) or not (told := self._running.more(parts)):
             return
-        total = np.zeros((last - self._done) // _WORD, "<u8")
-        for stream in self._streams:
-            total += np.frombuffer(bytes(stream.parts[self._done : last]), "<u8")
         for stream in self._streams:
             self._promised.setdefault(stream.name, stream.promise)
-            stream.send_ahead(total.tobytes())
-        self._done = last
+            stream.send_ahead(told)
 
     def require_kept(self, name: str, promise: bytes) -> None:
         """Raise if a party that saw some of the sum has answered otherwise than it said before."""

@@ -279,7 +279,8 @@ class Attendance:
         digest = sha256(data).digest()
         with self._changed:
             if self._sum.digest != digest:
-                self._sum = RunningSum(digest, [self._streams.get(name) for name in names])
+                streams = [self._streams.get(name) for name in names]
+                self._sum = RunningSum(digest, streams, data)
             while True:
                 if is_unwanted():
                     raise AbortedError

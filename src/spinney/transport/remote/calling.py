@@ -13,7 +13,7 @@ import grpc
 from spinney import errors
 from spinney.errors import InternalError, PolicyError, ProtocolError, SpinneyError, StorageError
 from spinney.transport.remote import frames
-from spinney.transport.remote.ahead import Arrived, frames_of
+from spinney.transport.remote.ahead import Arrived, Divided, frames_of
 from spinney.transport.remote.frames import (
     Ahead,
     Decision,
@@ -139,9 +139,10 @@ class _Work:
                 _LOG.exception("A message could not be answered.")
 
     def _say(self, number: int, said: bytes) -> None:
+        worth = said.worth if isinstance(said, Divided) else 1
         for frame in frames_of(number, said):
             if isinstance(frame, Part):
-                self._arrived.sent(frame)
+                self._arrived.sent(frame, worth)
             self._outgoing.put(frame)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from spinney.errors import PartyLostError, ProtocolError, SpinneyError, StorageError
 from spinney.transport import codec
 from spinney.transport.channel import Ask, Channel, Reply, Round, Summand, sum_replies
+from spinney.transport.remote.ahead import with_running
 from spinney.transport.remote.wire import REFUSED, WORKING, Answer, Envelope, error_of, open_message
 
 _NOTHING = "none: the coordinator sees each party's reply"
@@ -135,16 +136,18 @@ class RemoteChannel(Channel):
         self._shown |= set(present)
         question = Envelope(self._run, self._attempt, self._number, kind, _encoded(ask), heads)
         hearing = Hearing(kind.removesuffix("Ask"), self._number, [], asked)
-        answers = self._asked(question, present, hearing)
+        is_over_all = len(present) == quorum == len(self.parties)
+        running = ask.running(len(present), is_masked=False) if is_over_all else None
+        data = with_running(codec.encode(question), running)
+        answers = self._asked(data, question, present, hearing)
         if len(answers) < quorum:
             raise _too_few(ask, list(answers), asked, quorum)
         self._bytes_down = len(question.body)
         return {name: answers[name] for name in asked if name in answers}
 
     def _asked(
-        self, question: Envelope, present: Sequence[str], hearing: Hearing
+        self, data: bytes, question: Envelope, present: Sequence[str], hearing: Hearing
     ) -> dict[str, Answer]:
-        data = codec.encode(question)
         answers: dict[str, Answer] = {}
         begin = monotonic()
         silence = self._limits.silence + transfer_seconds(len(data) * len(present))

@@ -12,27 +12,25 @@ startup/federation.json            the federation's name, and where its coordina
 
 import json
 import shutil
-import zlib
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
 from spinney.errors import MissingExtraError, SettingError, StorageError
-from spinney.files import replace_file
+from spinney.files import UNREADABLE, replace_file
 from spinney.transport.remote import certificates
 from spinney.transport.remote.certificates import SERVER, Peer, holder_of
 
 _SECRET: Final = 0o600
 _LARGEST: Final = 1 << 20  # bytes of a request or of what is sent back
 _PEM: Final = Encoding.PEM
-_UNREADABLE: Final = (OSError, BadZipFile, RuntimeError, NotImplementedError, zlib.error)
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +133,7 @@ def read_request(request: Path) -> "Request":
         facts = json.loads(files["request.json"])
         name = str(facts["name"])
         return Request(name, str(facts["cert_type"]), files.get(f"{name}.csr", b""))
-    except (*_UNREADABLE, KeyError, TypeError, ValueError, RecursionError):
+    except (*UNREADABLE, KeyError, TypeError, ValueError, RecursionError):
         raise StorageError(
             f"{str(request)!r} is not a request. Make one with: spinney party request."
         ) from None
@@ -272,7 +270,7 @@ def _signed_in(signed: Path) -> tuple[Address, x509.Certificate, x509.Certificat
         (own,) = (data for name, data in files.items() if name.endswith(".crt"))
         authority = x509.load_pem_x509_certificate(files["rootCA.pem"])
         return address, x509.load_pem_x509_certificate(own), authority
-    except (*_UNREADABLE, KeyError, TypeError, ValueError, msgspec.MsgspecError):
+    except (*UNREADABLE, KeyError, TypeError, ValueError, msgspec.MsgspecError):
         raise StorageError(
             f"{str(signed)!r} is not a signed request. Ask the coordinator to approve the request "
             "again."

@@ -6,10 +6,16 @@ its bits, changed so that words sort as the numbers do.
 
 import numpy as np
 
-from spinney.trees._kernels.compiling import kernel
+from spinney.trees._kernels.compiling import inlined, kernel
 
 MISSING = np.uint8(255)
 _SIGN = np.uint32(0x80000000)
+
+
+@inlined
+def highest_code(codes):
+    """Return the code of missing values: the highest of its type, which has one byte or two."""
+    return (np.uint64(1) << np.uint64(8 * codes.itemsize)) - np.uint64(1)
 
 
 @kernel
@@ -64,7 +70,8 @@ def bin_numbers(values, edges, out):
 
 @kernel
 def bin_categories(values, bin_of_category, out):
-    """Write the bin of each category."""
+    """Write the bin of each category; that of a missing one is the highest code there is."""
+    missing = highest_code(out)
     for i in range(values.shape[0]):
         value = values[i]
-        out[i] = MISSING if np.isnan(value) else bin_of_category[np.int64(value)]
+        out[i] = missing if np.isnan(value) else bin_of_category[np.int64(value)]

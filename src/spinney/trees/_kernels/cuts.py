@@ -7,10 +7,11 @@ pass over the node's rows, without a histogram.
 
 import numpy as np
 
-from spinney.trees._kernels.binning import MISSING
+from spinney.trees._kernels.binning import highest_code
 from spinney.trees._kernels.compiling import inlined, kernel
 from spinney.trees._kernels.hashing import mixed
 from spinney.trees._kernels.histogram import _clear, _column, _load
+from spinney.trees._kernels.parts import code_of, edge_above
 from spinney.trees._kernels.rows import CLASS_MASK, CLASS_SHIFT, ROW_MASK, WEIGHT_SHIFT, in_set
 
 _ONE = np.uint64(1)
@@ -20,22 +21,24 @@ SALT = np.uint64(0x5851F42D4C957F2D)  # features and cuts are drawn from the sam
 
 
 @inlined
-def cut_by_value(edges, column, lowest, highest, word):
+def cut_by_value(edges, begins, column, lowest, highest, word):
     """Return the last cut in [lowest, highest) at or below a value drawn uniformly in the box.
 
     Bin b holds values up to edge b. The last bin of a column has no edge; it is taken to be as wide
     as the bin before, so that of few values, evenly spaced, every cut is as likely.
     """
     last = highest - 1
-    below = np.float64(edges[column, lowest])
+    below = np.float64(edge_above(edges, begins, column, lowest))
     above = np.inf
-    if highest < edges.shape[1]:
-        above = np.float64(edges[column, highest])
+    if begins.shape[1] > 0 or highest < edges.shape[1]:
+        above = np.float64(edge_above(edges, begins, column, highest))
     if not np.isfinite(above):
-        above = np.float64(edges[column, last])
+        above = np.float64(edge_above(edges, begins, column, last))
         if last > lowest:
-            above += above - np.float64(edges[column, last - 1])
+            above += above - np.float64(edge_above(edges, begins, column, last - 1))
     value = below + (above - below) * (np.float64(word >> np.uint64(11)) * _UNIT)
+    if begins.shape[1] > 0:
+        return max(lowest, min(last, code_of(edges, begins, column, value) - 1))
     a = lowest
     b = last
     while a < b:
@@ -59,14 +62,14 @@ def _cut_by_bin(lowest, highest, share, n_shares, word):
 
 @kernel
 def draw_cuts(
-    keys, low, high, n_bins, is_category, has_missing, edges, line, stage, n_features, draws,
-    feature, cut, cells,
+    keys, low, high, n_bins, is_category, has_missing, edges, begins, line, stage, n_features,
+    draws, feature, cut, cells,
 ):  # fmt: skip
     """Draw the features of each node in random order, and `draws` cuts of each.
 
-    Half of a feature's cuts are uniform in its values, as in the paper; the others are uniform in
-    its bins, for columns whose rows are concentrated in a small part of their range. A node that
-    draws on (`stage`) draws other cuts; line k of it goes on where line k - 1 ended.
+    A feature's cuts are uniform in its values, as in the paper. A node that draws on (`stage`)
+    draws other cuts, half of them uniform in its bins, for columns whose rows are concentrated in a
+    small part of their range; line k of it goes on where line k - 1 ended.
 
     `low` and `high` (n_nodes, n_columns) bound the bins a node's rows can have: its public box. A
     feature with only one bin in the box is skipped; if no other feature is left, one is kept, so
@@ -81,7 +84,7 @@ def draw_cuts(
         state = keys[node]
         taken = 0
         n_draws = draws[node]
-        by_value = n_draws if n_draws == 1 else n_draws // 2
+        by_value = n_draws if stage[node] == 0 else n_draws // 2
         before = np.int64(line[node]) * n_features[node]  # usable features of the lines before
         for i in range(n_columns):
             if taken == n_features[node]:
@@ -110,7 +113,7 @@ def draw_cuts(
                 if highest > lowest and not is_category[column]:
                     word = mixed(word)
                     if draw < by_value:
-                        cut[node, slot] = cut_by_value(edges, column, lowest, highest, word)
+                        cut[node, slot] = cut_by_value(edges, begins, column, lowest, highest, word)
                     else:
                         share, n_shares = draw - by_value, n_draws - by_value
                         cut[node, slot] = _cut_by_bin(lowest, highest, share, n_shares, word)
@@ -135,10 +138,10 @@ def draw_sets(keys, feature, subset, sets):
 
 
 @inlined
-def _cell(code, bound, is_set, sets, place):
-    """Return the cell of a bin: 0 left, 1 right, 2 missing."""
+def _cell(code, bound, is_set, sets, place, missing):
+    """Return the cell of a code: 0 left, 1 right, 2 missing."""
     cell = _ONE - in_set(sets[place], code) if is_set else np.uint64(code > bound)
-    return np.uint64(2) if code == MISSING else cell
+    return np.uint64(2) if np.uint64(code) == missing else cell
 
 
 @kernel
@@ -151,6 +154,7 @@ def count_two_classes(
     Plain numbers are counted two at a time in registers; rows that are not left are right.
     """
     n_slots = feature.shape[1]
+    missing = highest_code(codes)
     _clear(out, offset, cells, first, last, 1)
     for block in range(block_start.shape[0] - 1):
         base = np.uint64(block_start[block])
@@ -201,7 +205,7 @@ def count_two_classes(
                     for i in range(begin, end):
                         entry = entries[i]
                         code = codes[column_a + np.uint64(entry & ROW_MASK)]
-                        cell = _cell(code, cut_a, is_set, sets, subset[node, slot])
+                        cell = _cell(code, cut_a, is_set, sets, subset[node, slot], missing)
                         out[np.uint64(at) + cell] += _load(entry, _HALF)
                 slot += 1
 
@@ -212,6 +216,7 @@ def count_classes(
     feature, cut, subset, sets, cells, offset, n_classes, out,
 ):  # fmt: skip
     """Count any number of classes into 32-bit cells, class by class in a cell."""
+    missing = highest_code(codes)
     _clear(out, offset, cells, first, last, n_classes)
     width = np.uint64(n_classes)
     for block in range(block_start.shape[0] - 1):
@@ -231,7 +236,7 @@ def count_classes(
                 for i in range(begin, end):
                     entry = entries[i]
                     code = codes[column + np.uint64(entry & ROW_MASK)]
-                    cell = _cell(code, bound, is_set, sets, subset[node, slot])
+                    cell = _cell(code, bound, is_set, sets, subset[node, slot], missing)
                     label = np.uint64((entry >> CLASS_SHIFT) & CLASS_MASK)
                     out[at + cell * width + label] += np.int32(entry >> WEIGHT_SHIFT)
 
@@ -242,6 +247,7 @@ def sum_targets(
     feature, cut, subset, sets, cells, offset, out,
 ):  # fmt: skip
     """Sum weights and weighted fixed-point targets: two 64-bit integers per cell."""
+    missing = highest_code(codes)
     _clear(out, offset, cells, first, last, 2)
     for block in range(block_start.shape[0] - 1):
         base = np.uint64(block_start[block])
@@ -261,7 +267,7 @@ def sum_targets(
                     entry = entries[i]
                     row = np.uint64(entry & ROW_MASK)
                     code = codes[column + row]
-                    cell = _cell(code, bound, is_set, sets, subset[node, slot])
+                    cell = _cell(code, bound, is_set, sets, subset[node, slot], missing)
                     weight = np.int64(entry >> WEIGHT_SHIFT)
                     to = at + (cell << _ONE)
                     out[to] += weight
@@ -304,6 +310,48 @@ def choose(counts, weight_only, feature, cells, offset, most, chosen):
 
 
 @kernel
+def empty_sides(counts, weight_only, feature, offset, sides):
+    """Write which side of each cut holds no row of its node: 1 left, 2 right, 0 neither or both."""
+    width = 1 if weight_only else counts.shape[1]
+    for node in range(feature.shape[0]):
+        for slot in range(feature.shape[1]):
+            sides[node, slot] = 0
+            if feature[node, slot] < 0:
+                continue
+            left = False
+            right = False
+            for k in range(width):
+                left |= counts[offset[node, slot], k] != 0
+                right |= counts[offset[node, slot] + 1, k] != 0
+            if left != right:
+                sides[node, slot] = 2 if left else 1
+
+
+@kernel
+def narrow_to_sides(split, child_open, sides, feature, cut, subset, low, high):
+    """Narrow the boxes of open children to where cuts of their parents have found rows.
+
+    `split` are the nodes that have children; `low` and `high` are those of the open children.
+    """
+    at = 0
+    for i in range(split.shape[0]):
+        node = split[i]
+        for child in range(2 * i, 2 * i + 2):
+            if not child_open[child]:
+                continue
+            for slot in range(feature.shape[1]):
+                column = feature[node, slot]
+                if column < 0 or subset[node, slot] >= 0:
+                    continue
+                bound = cut[node, slot]
+                if sides[i, slot] == 1 and low[at, column] <= bound < high[at, column]:
+                    low[at, column] = bound + 1
+                elif sides[i, slot] == 2 and low[at, column] <= bound < high[at, column]:
+                    high[at, column] = bound
+            at += 1
+
+
+@kernel
 def add_up(counts, feature, cells, offset):
     """Return whether no count is negative and every slot's cells add up to those of the first."""
     for node in range(feature.shape[0]):
@@ -332,6 +380,7 @@ def sum_bits(
 ):  # fmt: skip
     """Count rows, and how often each bit of their words is set: 1 + n_bits counters per cell."""
     width = np.uint64(n_bits + 1)
+    missing = highest_code(codes)
     _clear(out, offset, cells, first, last, n_bits + 1)
     for block in range(block_start.shape[0] - 1):
         base = np.uint64(block_start[block])
@@ -350,7 +399,9 @@ def sum_bits(
                 for i in range(begin, end):
                     entry = entries[i]
                     row = np.uint64(entry & ROW_MASK)
-                    cell = _cell(codes[column + row], bound, is_set, sets, subset[node, slot])
+                    cell = _cell(
+                        codes[column + row], bound, is_set, sets, subset[node, slot], missing
+                    )
                     to = at + cell * width
                     weight = np.int32(entry >> WEIGHT_SHIFT)
                     out[to] += weight

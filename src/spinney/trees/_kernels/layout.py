@@ -3,10 +3,7 @@
 `place` maps an index in the level to an index in the forest; -1: there is no such node.
 """
 
-import numpy as np
-
 from spinney.trees._kernels.compiling import inlined, kernel
-from spinney.trees._kernels.level import STAYS
 
 
 @inlined
@@ -19,8 +16,8 @@ def _place_leaf(i, at, moments, left, out_moments):
 
 @kernel
 def lay_out_level(
-    moments, is_open, place, child_place, level_feature, cut, level_threshold,
-    level_missing_left, level_subset, edges, level_gain, n_sets,
+    moments, is_open, place, child_place, level_feature, stays, level_threshold,
+    level_missing_left, level_subset, level_gain, n_sets,
     feature, threshold, left, missing_left, subset, gain, out_moments,
 ):  # fmt: skip
     """Write the nodes of a level whose open nodes are decided; sets are numbered from `n_sets`."""
@@ -38,7 +35,7 @@ def lay_out_level(
         column = level_feature[node]
         if column < 0:
             continue
-        if level_threshold.shape[0] == 0 and cut[node] == STAYS:
+        if stays[node]:
             n_split += 1
             continue
         feature[at] = column
@@ -48,10 +45,8 @@ def lay_out_level(
         if level_subset[node] >= 0:
             subset[at] = n_sets
             n_sets += 1
-        elif level_threshold.shape[0] > 0:
+        else:
             threshold[at] = level_threshold[node]
-        else:  # infinity if only missing values go right
-            threshold[at] = edges[column, min(np.int64(cut[node]), edges.shape[1] - 1)]
         n_split += 1
 
 

@@ -6,10 +6,11 @@ so none of this is sent.
 
 import numpy as np
 
+from spinney.trees._kernels.binning import highest_code
 from spinney.trees._kernels.compiling import kernel
 from spinney.trees._kernels.hashing import mixed
 
-STAYS = np.uint8(255)  # a cut that sends all rows left: the node stays open as it is
+# The highest cut sends all rows left: the node stays open as it is.
 
 
 @kernel
@@ -25,11 +26,12 @@ def open_children(
     n_columns = low.shape[1]
     n_children = 0
     at = 0
+    highest = np.int64(highest_code(cut))
     for node in range(feature.shape[0]):
         column = feature[node]
         if column < 0:
             continue
-        stays = by_cut and cut[node] == STAYS
+        stays = by_cut and np.int64(cut[node]) == highest
         is_number = subset[node] < 0 and not stays
         for side in range(2):
             if child_open[n_children + side]:
@@ -47,7 +49,7 @@ def open_children(
                     if side == 0:
                         child_high[at, column] = bound
                     else:
-                        child_low[at, column] = min(bound, np.uint8(253)) + np.uint8(1)
+                        child_low[at, column] = min(np.int64(bound), highest - 2) + 1
                 at += 1
         n_children += 2
 
@@ -58,6 +60,34 @@ def child_keys(parent_keys, out):
     for i in range(parent_keys.shape[0]):
         out[2 * i] = mixed(parent_keys[i] ^ np.uint64(1))
         out[2 * i + 1] = mixed(parent_keys[i] ^ np.uint64(2))
+
+
+@kernel
+def narrow_to_cells(
+    lines, child, where, feature, add, shift, cells, is_category, has_missing, low, high
+):
+    """Narrow the bins of nodes that stay: all rows of line `lines[i]` lie in the cells `where[i]`.
+
+    `low` and `high` are those of the open children; a line's node is `child[i]` of them.
+    """
+    for i in range(lines.shape[0]):
+        line = lines[i]
+        at = child[i]
+        for slot in range(feature.shape[1]):
+            column = feature[line, slot]
+            if column < 0 or is_category[column]:
+                continue
+            cell = np.int64(where[i, slot])
+            if has_missing[column] and cell == cells[line, slot] - 1:
+                high[at, column] = low[at, column]  # no row has a number
+                continue
+            first = (cell << shift[line, slot]) - add[line, slot]
+            last = ((cell + 1) << shift[line, slot]) - 1 - add[line, slot]
+            first = max(first, np.int64(low[at, column]))
+            last = min(last, np.int64(high[at, column]))
+            if first <= last:
+                low[at, column] = first
+                high[at, column] = last
 
 
 @kernel

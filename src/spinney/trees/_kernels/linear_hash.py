@@ -36,6 +36,8 @@ def hash_blocks(values, inner, outer, primes, first, last, totals):
         bits = np.uint64(0)
         for i in range(part.shape[0]):
             bits |= np.uint64(part[i])
+        if bits == 0:
+            continue  # as most counts of wide tables are
         for a in range(0, primes.shape[0], 2):
             b = a + 1
             keys_a, keys_b = inner[a], inner[b]

@@ -38,8 +38,10 @@ def _roundest(word, following):
         high = following - np.uint32(1)
     differ = (low - np.uint32(1)) ^ high
     top = np.uint32(0)
-    while differ >> top > np.uint32(1):
-        top += np.uint32(1)
+    step = np.uint32(16)
+    while step > 0:  # the highest bit that differs
+        top += step if differ >> (top + step) else np.uint32(0)
+        step >>= np.uint32(1)
     rounded = high >> top << top
     return _ALL - rounded if word < _SIGN else rounded
 
@@ -99,6 +101,23 @@ def _sort_distinct(words, n):
             words[n_distinct] = words[i]
             n_distinct += 1
     return n_distinct
+
+
+@kernel
+def words_of_columns(values, columns, words, n_held):
+    """Write the ordered words of some columns, of missing values the last; count the others."""
+    for line in range(columns.shape[0]):
+        column = values[columns[line]]
+        bits = column.view(np.uint32)
+        n = 0
+        for i in range(column.shape[0]):
+            if np.isnan(column[i]):
+                words[line, i] = _ALL
+            else:
+                word = bits[i] if column[i] != 0 else np.uint32(0)  # the two zeros are one
+                words[line, i] = ~word if word & _SIGN else word | _SIGN
+                n += 1
+        n_held[line] = n
 
 
 @kernel

@@ -194,10 +194,9 @@ def _read(data, at, n_bits):
 
 
 @kernel
-def unpack(data, run_ends, out):
-    """Read the runs; return the number of bits read, or -1 if the data end too soon."""
+def unpack(data, at, run_ends, out):
+    """Read the runs from bit `at`; return the bit after them, or -1 if the data end too soon."""
     n_bits = data.shape[0] * 8
-    at = np.int64(0)
     begin = np.int64(0)
     for run in range(run_ends.shape[0]):
         end = run_ends[run]
@@ -354,10 +353,10 @@ def measure_histograms(counters, cells, totals):
 
 
 @kernel
-def pack_histograms(counters, cells, totals, out):
-    """Write histograms with known totals into zeroed bytes."""
+def pack_histograms(counters, cells, totals, at, out):
+    """Write histograms with known totals into zeroed bytes from bit `at`; return the bit after."""
     n_classes = totals.shape[1]
-    at, begin = np.int64(0), np.int64(0)
+    begin = np.int64(0)
     for node in range(cells.shape[0]):
         for n in cells[node]:
             for k in range(n_classes):
@@ -370,6 +369,7 @@ def pack_histograms(counters, cells, totals, out):
                     at = _write_number(out, at, np.uint64(x), p)
                     rows -= x
             begin += n * n_classes
+    return at
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spinney.trees._kernels.binning import MISSING
+from spinney.trees._kernels.binning import highest_code
 from spinney.trees._kernels.compiling import kernel
 from spinney.trees._kernels.cuts import SALT, cut_by_value
 from spinney.trees._kernels.hashing import mixed
@@ -14,6 +14,7 @@ def node_ranges(
     codes, block_start, n_columns, entries, starts, ends, first, last, feature, subset, low, high
 ):
     """Write the smallest and largest bin of numbers, without missing values and categories."""
+    missing = highest_code(codes)
     for block in range(block_start.shape[0] - 1):
         base = np.uint64(block_start[block])
         height = np.uint64(block_start[block + 1]) - base
@@ -31,7 +32,7 @@ def node_ranges(
                 highest = high[node, slot]
                 for i in range(begin, end):
                     code = codes[column + np.uint64(entries[i] & ROW_MASK)]
-                    if code != MISSING:
+                    if np.uint64(code) != missing:
                         lowest = min(lowest, code)
                         highest = max(highest, code)
                 low[node, slot] = lowest
@@ -39,7 +40,7 @@ def node_ranges(
 
 
 @kernel
-def cuts_between(keys, feature, subset, low, high, edges, cut):
+def cuts_between(keys, feature, subset, low, high, edges, begins, cut):
     """Draw a cut of every number between its smallest and largest bin, uniformly in values."""
     for node in range(feature.shape[0]):
         for slot in range(feature.shape[1]):
@@ -54,4 +55,4 @@ def cuts_between(keys, feature, subset, low, high, edges, cut):
                 cut[node, slot] = highest
                 continue
             word = mixed(keys[node] ^ SALT ^ mixed(np.uint64(column)))
-            cut[node, slot] = cut_by_value(edges, column, lowest, highest, mixed(word))
+            cut[node, slot] = cut_by_value(edges, begins, column, lowest, highest, mixed(word))

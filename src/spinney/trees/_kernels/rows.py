@@ -7,7 +7,7 @@ node within a block, so that a node's rows in a block are one segment.
 
 import numpy as np
 
-from spinney.trees._kernels.binning import MISSING
+from spinney.trees._kernels.binning import MISSING, highest_code
 from spinney.trees._kernels.compiling import inlined, kernel
 from spinney.trees._kernels.hashing import mixed, poisson
 
@@ -69,9 +69,9 @@ def first_slot_sums(cells, offset, counters, out):
 
 @inlined
 def in_set(bins, code):
-    """Return whether a bin is in a set of 256 bits, held as four words."""
-    word = bins[code >> np.uint8(6)]
-    return (word >> np.uint64(code & np.uint8(63))) & np.uint64(1)
+    """Return whether a bin is in a set of 256 bits, held as four words; missing values are last."""
+    word = bins[min(np.uint64(code) >> np.uint64(6), np.uint64(3))]
+    return (word >> (np.uint64(code) & np.uint64(63))) & np.uint64(1)
 
 
 @inlined
@@ -108,6 +108,7 @@ def partition(
     of a node without open children are not needed any more.
     """
     aside = np.empty(_longest(block_start), np.uint32)
+    highest = highest_code(codes)
     for block in range(blocks[0], blocks[1]):
         n_rows = block_start[block + 1] - block_start[block]
         for node in range(first, last):
@@ -121,12 +122,12 @@ def partition(
             n_aside = np.uint64(0)
             if subset[node] < 0:
                 bound = cut[node]
-                # The missing bin (255) is above every cut; `top` nevertheless lets it go left.
-                top = np.uint8(254) if missing_left[node] else MISSING
+                # The missing bin is above every cut; `top` nevertheless lets it go left.
+                top = highest - np.uint64(1) if missing_left[node] else highest
                 for i in range(np.uint64(begin), np.uint64(end)):
                     entry = entries[i]
                     code = codes[column + np.uint64(entry & ROW_MASK)]
-                    goes_left = np.uint64((code <= bound) | (code > top))
+                    goes_left = np.uint64((code <= bound) | (np.uint64(code) > top))
                     entries[at] = entry
                     aside[n_aside] = entry
                     at += goes_left
@@ -181,3 +182,28 @@ def partition_values(
             for i in range(n_aside):
                 entries[at + i] = aside[i]
             _place(child, node, block, begin, at, end, child_starts, child_ends)
+
+
+@kernel
+def leave_out(
+    codes, block_start, n_columns, entries, starts, nodes, feature, is_category, low, high, ends
+):
+    """End a node's segments where they begin if a row of it lies outside its box."""
+    missing = highest_code(codes)
+    for node in nodes:
+        is_out = False
+        for block in range(block_start.shape[0] - 1):
+            n_rows = block_start[block + 1] - block_start[block]
+            for slot in range(feature.shape[1]):
+                of_slot = feature[node, slot]
+                if of_slot < 0 or is_category[of_slot]:
+                    continue
+                column = block_start[block] * n_columns + np.int64(of_slot) * n_rows
+                for i in range(starts[node, block], ends[node, block]):
+                    code = codes[column + np.int64(entries[i] & ROW_MASK)]
+                    is_out |= np.uint64(code) != missing and not (
+                        low[node, of_slot] <= code <= high[node, of_slot]
+                    )
+        if is_out:
+            for block in range(block_start.shape[0] - 1):
+                ends[node, block] = starts[node, block]

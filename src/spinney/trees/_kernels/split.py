@@ -456,3 +456,21 @@ def best_mean_splits(
         best_gain[node] = max(best, 0.0)
         if best_slot[node] < 0:
             best_slot[node] = _why_none(sums, 1, node, feature, cells, offset)
+
+
+@kernel
+def held_cells(counts, weight_only, nodes, feature, cells, offset, out):
+    """Write the first cell of each slot that holds rows, for some nodes."""
+    width = 1 if weight_only else counts.shape[1]
+    for i in range(nodes.shape[0]):
+        node = nodes[i]
+        for slot in range(feature.shape[1]):
+            if feature[node, slot] < 0:
+                break
+            for cell in range(cells[node, slot]):
+                n_held = 0
+                for k in range(width):
+                    n_held += counts[offset[node, slot] + cell, k] != 0
+                if n_held > 0:
+                    out[node, slot] = cell
+                    break

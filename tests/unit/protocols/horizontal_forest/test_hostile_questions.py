@@ -232,3 +232,14 @@ def test_a_reply_that_is_too_large_ends_the_job():
     channel = InProcess({"one": Flooding(small_table())}, through_codec=True)
     with pytest.raises(StorageError, match="CountsReply would unpack to more numbers"):
         horizontal_forest.train(channel, job)
+
+
+def test_only_counts_in_the_runs_of_their_slots_are_summed_while_they_come_in(asks, level_ask):
+    """Where runs lie does not travel ahead, so it must follow from the question."""
+    reply = Party(small_table()).answer(level_ask)
+    assert level_ask.numbers_ahead(reply).tobytes() in codec.encode(reply)
+    in_one_run = CountsReply.of_vectors(reply.vectors())
+    assert level_ask.numbers_ahead(in_one_run) is None
+    roots = next(ask for ask in asks if isinstance(ask, LevelAsk))  # whose rows nobody knows yet
+    assert roots.numbers_ahead(Party(small_table()).answer(roots)) is None
+    assert roots.running(3, is_masked=False) is None
