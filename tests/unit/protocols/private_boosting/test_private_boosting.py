@@ -245,8 +245,9 @@ def test_curves_are_fitted_where_rows_and_budget_carry_them():
     assert plan_of(SCHEMA, classes, 5).choice.degree == 0
 
 
-def test_a_range_a_hundred_times_as_wide_as_most_targets_hardly_matters():
-    asked = settings(task="regression", privacy=privacy(epsilon="50"), n_passes=6)
+@pytest.mark.parametrize("delta", [{}, {"delta": "1/1000000"}])
+def test_a_range_a_hundred_times_as_wide_as_most_targets_hardly_matters(delta):
+    asked = settings(task="regression", privacy=privacy(epsilon="50", **delta), n_passes=6)
     wide, found = replace(COST, label=Label("cost", "number", range=(0.0, 1000.0))), []
     for schema in (COST, wide):
         held = table(schema, 2000)
