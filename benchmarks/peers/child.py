@@ -1,4 +1,4 @@
-"""Run one peer, in whatever environment has it: python child.py adapter.py rows.npz settings.
+"""Run one peer in an environment that has it: python child.py adapter.py rows.npz settings tries.
 
 `settings` is a JSON list: the peer trains once with each of them. One line is printed: a mark, and
 as JSON for each of them seconds and CPU seconds of training, the share of the cores that others
@@ -20,12 +20,11 @@ from harness import QUIET, timed
 
 MARK = "found: "
 _WARM_UP = 400
-_TRIES = 3  # of a training that others disturb; the least disturbed counts
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    adapter, path, asked = sys.argv[1:]
+    adapter, path, asked, n_tries = sys.argv[1:]
     sys.path.insert(0, str(Path(adapter).parent))
     trained = runpy.run_path(adapter)["trained"]
     rows = dict(np.load(path))
@@ -37,13 +36,15 @@ def main() -> None:
     few = {name: rows[name][:_WARM_UP] for name in ("X", "y", "party")}
     for one in settings:
         trained(few, **one)
-    print("\n" + MARK + json.dumps([quietest(trained, rows, one) for one in settings]))
+    print(
+        "\n" + MARK + json.dumps([quietest(trained, rows, one, int(n_tries)) for one in settings])
+    )
 
 
-def quietest(trained, rows, settings):
+def quietest(trained, rows, settings, n_tries):
     """Train until others leave the cores alone, but not for ever; return the quietest time."""
     found = []
-    while len(found) < _TRIES and (not found or found[-1]["foreign"] > QUIET):
+    while len(found) < n_tries and (not found or found[-1]["foreign"] > QUIET):
         found.append(measured(trained, rows, settings))
     return min(found, key=lambda one: one["foreign"])
 

@@ -18,7 +18,7 @@ from peers.peers import LEVELS, N_TUNED, TUNED_ON, Peer, Settings, Workload
 
 _HERE = Path(__file__).parent
 ENVIRONMENTS = RESULTS / "peers" / "envs"
-_MINUTES = 5.0  # at most, to install or to run once
+_MINUTES = 5.0  # at most, to install or to run one setting
 Row = dict[str, Any]
 
 
@@ -90,20 +90,22 @@ class Case:
 Chooses = Callable[[list[Case]], list[Settings]]
 
 
-def once(peer: Peer, python: str, rows: Path, n_threads: int = 2) -> list[Row]:
+def once(peer: Peer, python: str, rows: Path, n_threads: int = 2, n_tries: int = 3) -> list[Row]:
     """Run a peer once; return for each setting what it found, or what went wrong."""
     adapter = _HERE / "adapters" / f"{peer.adapter}.py"
     settings = json.dumps([peer.settings | one for one in peer.grid])
-    command = [python, str(_HERE / "child.py"), str(adapter), str(rows), settings]
+    command = [python, str(_HERE / "child.py"), str(adapter), str(rows), settings, str(n_tries)]
     threads = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), str(n_threads))
     path = [str(_HERE.parent)] if peer.environment else sys.path
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=60 * _MINUTES,
+            command, capture_output=True, text=True, check=False,
+            timeout=60 * _MINUTES * len(peer.grid),
             env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(path)},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return [{"failed": f"ran for more than {_MINUTES:g} minutes"}] * len(peer.grid)
+        slow = f"ran for more than {_MINUTES:g} minutes a setting"
+        return [{"failed": slow}] * len(peer.grid)
     if done.returncode:
         ended = f"crashed (exit {done.returncode})"
         return [{"failed": f"{ended}: {_last(done.stderr)}"}] * len(peer.grid)
@@ -117,13 +119,15 @@ def once(peer: Peer, python: str, rows: Path, n_threads: int = 2) -> list[Row]:
 
 
 def tuned(
-    peers: tuple[Peer, ...], workload: Workload, choose: Chooses, *, install: bool
+    peers: tuple[Peer, ...], workload: Workload, choose: Chooses, *, n_tries: int, install: bool
 ) -> tuple[tuple[Peer, ...], list[Case]]:
     """Return each peer with the settings chosen by turns that do not count, and all tries.
 
     They are on one thread: threads that wait for each other use CPU time if others use the cores.
     """
-    tried = interleaved(peers, workload, N_TUNED, first=TUNED_ON, n_threads=1, install=install)
+    tried = interleaved(
+        peers, workload, N_TUNED, first=TUNED_ON, n_threads=1, n_tries=n_tries, install=install
+    )
     return tuple(
         replace(peer, grid=tuple(choose([case for case in tried if case.peer is peer])))
         for peer in peers
@@ -168,9 +172,13 @@ def interleaved(
     *,
     first: int = 0,
     n_threads: int = 2,
+    n_tries: int = 3,
     install: bool,
 ) -> list[Case]:
-    """Run the peers in turns, each turn on rows of its own; return what every setting found."""
+    """Run the peers in turns, each turn on rows of its own; return what every setting found.
+
+    A training that others disturb is tried again, up to `n_tries` times.
+    """
     pythons = {peer.name: python_of(peer, install=install) for peer in peers}
     cases = {peer.name: [Case(peer, one) for one in peer.grid] for peer in peers}
     with tempfile.TemporaryDirectory() as place:
@@ -181,7 +189,7 @@ def interleaved(
             for peer in peers[start:] + peers[:start]:  # nobody always comes first
                 python, why = pythons[peer.name]
                 skipped = [{"skipped": why}] * len(peer.grid)
-                found = once(peer, python, rows, n_threads) if python else skipped
+                found = once(peer, python, rows, n_threads, n_tries) if python else skipped
                 for case, row in zip(cases[peer.name], found, strict=True):
                     case.turns.append(row)
                     print(f"turn {turn}, {peer.name} {case.setting or ''}: {row}", flush=True)

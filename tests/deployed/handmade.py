@@ -1,5 +1,6 @@
 """Start kits and parties without an engine: certificates made here, messages passed by hand."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -130,6 +131,11 @@ def agreed_job(
     """Return a job over the example's schema, with an estimator's defaults."""
     text = (EXAMPLES / "three_clinics.toml").read_text()
     schema = text.split("[schema]")[1].split("[[party]]")[0]
+    if "regression" in job:  # of days of stay
+        (days,) = re.findall(r"stay_days = .*\n", schema)
+        schema = schema.replace(days, 'readmitted = { kind = "boolean" }\n')
+        facts = 'label = "stay_days"\nrange = [0, 365]\n'
+        schema = re.sub(r'label = "readmitted"\nclasses = .*\n', facts, schema)
     own: dict[str, str] = {"n_estimators": "5", "max_depth": "3"}
     if "private" not in job:
         own |= {"secure_sum": "false", "coordinator": '"sighted"'}

@@ -34,6 +34,7 @@ EXACT = {
 IN_THE_OPEN_ONLY = ("horizontal_forest adaptive", "extra_trees exchanged")
 _TREE = {"n_estimators": None, "max_depth": 2, "n_rows": 500, "epsilon": 4}
 _EVOLVED = {"n_generations": 2, "population_size": 4, "max_depth": 3, "epsilon": 4}
+_BOOSTED = {"epsilon": 4, "delta": 1e-6, "n_passes": 1, "max_depth": 2}
 NOISY = {
     "horizontal_forest": {"epsilon": 4},
     "horizontal_forest masked": {"epsilon": 4, "secure_sum": "true"},
@@ -44,7 +45,8 @@ NOISY = {
     "private_tree propose": _TREE | {"method": '"propose"'},
     "private_tree noisy_max": _TREE | {"method": '"noisy_max"'},
     "private_forest": {"epsilon": 4},
-    "private_boosting": {"epsilon": 4, "delta": 1e-6, "n_passes": 1, "max_depth": 2},
+    "private_boosting": _BOOSTED,
+    "private_boosting regression": _BOOSTED | {"n_rows": 30_000},  # with curves beside its trees
     "extra_trees laplace": {"epsilon": 4, "label_privacy": '"laplace"'},
     "genetic_tree sizes": {
         "n_generations": 2,
@@ -57,6 +59,7 @@ NOISY = {
 }
 
 QUICK = (
+    "private_boosting regression",
     "horizontal_forest masked",
     "private_tree propose",
     "private_tree distilled",
@@ -69,7 +72,10 @@ def job_of(folder, case, settings, **more):
     protocol = case.split()[0]
     without = ("genetic_tree", "horizontal_boosting", "private_boosting")
     evolved = {"n_estimators": None} if protocol in without else {}
-    return agreed_job(folder, f'protocol = "{protocol}"', **evolved, **settings, **more)
+    job = f'protocol = "{protocol}"'
+    if case.endswith("regression"):
+        job += '\ntask = "regression"'
+    return agreed_job(folder, job, **evolved, **settings, **more)
 
 
 def conducted(folder, agreed, run="run-1"):

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spinney.protocols.table_fit import N_BINS, FitAsk, Party, PlacesAsk, Told
+from spinney.errors import PolicyError
+from spinney.protocols.table_fit import MOST_LAYOUTS, N_BINS, FitAsk, Party, PlacesAsk, Told
 from spinney.tables.describe import describe
 from spinney.tables.frames import columns_of, encode_target
 from spinney.tables.schema import Column
@@ -91,3 +92,43 @@ def test_what_a_party_says_of_itself_follows_from_its_rounded_counts(visits, mon
             found.add((part, party.compare(Told(ask, rounded + lie, np.zeros(0, np.int64)), 3)))
     assert len(found) == 3  # the same three answers, from the exact and from the rounded counts
     assert all(said for _, said in found)
+
+
+class Remembering:
+    def __init__(self):
+        self.told = {}
+
+    def settle(self, run, what, digest):
+        return self.told.setdefault((run, what), digest)
+
+
+def test_a_party_divides_its_rows_in_a_few_ways_only():
+    """Differences of overlapping bins, each rounded anew, tell a count if there are hundreds."""
+    random = np.random.default_rng(2)
+    pay = np.round(random.normal(3000, 800, 600))
+    label = np.where(random.random(600) < 0.3, "yes", "no")
+    table = table_of(pd.DataFrame({"pay": pay}), label)
+    memory = Remembering()
+
+    def asked(party, *edges):
+        laid = np.full((1, N_BINS - 1), np.inf, np.float32)
+        laid[0, : len(edges)] = edges
+        return party.answer(FitAsk(table.schema.digest(), laid)).counts.reshape(-1, 2)
+
+    def guessed(party, lows):
+        """Return about how many rows with the class "yes" have a pay above 3,000, to 3,050."""
+        found = [asked(party, low, 3050)[1] - asked(party, low, 3000)[1] for low in lows]
+        return np.mean(found, axis=0)[1]
+
+    exact = int(((pay > 3000) & (pay <= 3050) & (label == "yes")).sum())
+    lows = np.unique(pay)[100:300]
+    forgetful = Party(table, SECRET)
+    assert abs(guessed(forgetful, lows) - exact) < 1  # the attack works where nothing is remembered
+    party = Party(table, SECRET, memory=memory, data="visits")
+    for low in lows[: MOST_LAYOUTS // 2]:
+        asked(party, low, 3050)
+        asked(party, low, 3000)
+    with pytest.raises(PolicyError, match=f"has divided its rows into bins in {MOST_LAYOUTS} ways"):
+        asked(party, lows[-1], 3050)
+    asked(party, lows[0], 3000)  # what was asked before is answered again
+    party.answer(PlacesAsk(table.schema.digest(), np.zeros((0, 0), np.float32)))

@@ -102,7 +102,7 @@ def shown(tmp_path, monkeypatch):
     """Run the command over peers that only pretend; return what it kept, and the page."""
 
     def show(failing=(), *, installed=False):
-        def once(peer, _python, _rows, _n_threads):
+        def once(peer, _python, _rows, _n_threads, _n_tries):
             if peer.name in failing:
                 return [{"failed": "crashed"}] * len(peer.grid)
             found = {"seconds": 1.0, "cpu": 1.0, "foreign": 0.5, "peak MB": 1.0, "accuracy": 0.9}
@@ -203,8 +203,9 @@ def test_the_quickest_setting_of_each_level_is_measured_or_else_the_most_accurat
 def test_settings_are_chosen_on_turns_that_do_not_count(monkeypatch):
     seen = []
 
-    def once(peer, _python, rows, n_threads):
+    def once(peer, _python, rows, n_threads, n_tries):
         seen.append(int(rows.stem))
+        assert n_tries == (1 if seen[-1] >= peers.TUNED_ON else 3)
         assert n_threads == (1 if seen[-1] >= peers.TUNED_ON else 2)
         good = {2: 0.8, None: 0.7, 3: 0.6}
         return [{"accuracy": good[one.get("max_depth")]} for one in peer.grid]
@@ -213,7 +214,7 @@ def test_settings_are_chosen_on_turns_that_do_not_count(monkeypatch):
     grid = tuple({"epsilon": 1.0, **one} for one in ({}, {"max_depth": 2}, {"max_depth": 3}))
     asked = peers.Peer("some", "ours", {}, "ours", grid=grid)
     choose = running.best_at_each_epsilon
-    (settled,), tried = running.tuned((asked,), SMALL, choose, install=False)
+    (settled,), tried = running.tuned((asked,), SMALL, choose, n_tries=1, install=False)
     assert settled.grid == grid[:2]
     assert [one.each("accuracy")[0] for one in tried] == [0.7, 0.8, 0.6]
     assert seen == [peers.TUNED_ON, peers.TUNED_ON + 1]

@@ -83,6 +83,11 @@ def log_odds(noise, noisy, first, second):
     return squares.sum() / (2 * float(noise.share_variance))
 
 
+def summed(party, public, so_far):
+    """Return what a party's rows come to in the next batch, without noise."""
+    return party._boosted._scored(public, so_far).sums(so_far)
+
+
 class Watched:
     """A party whose transcripts are weighed."""
 
@@ -111,12 +116,11 @@ class Watched:
                     held = (reply.counters[part], exact[0][part], exact[1][part])
                     total += log_odds(noise, *held)
             elif isinstance(ask, LeafSumsAsk):
-                scored = [
-                    other._boosted._scored(public, ask.so_far).sums().ravel()
-                    for other in self.others
-                ]
-                noise = plan.batch_noise(public.batches[len(ask.so_far.values)])
-                total += log_odds(noise, reply.counters, *scored)
+                number = len(ask.so_far.values)
+                scored = [summed(other, public, ask.so_far) for other in self.others]
+                told = [plan.parts(number, numbers) for numbers in (reply.counters, *scored)]
+                for spend, noisy, *exact in zip(plan.batch_spends(number), *told, strict=True):
+                    total += log_odds(spend.mechanism, noisy, *exact)
         return total
 
 
@@ -310,9 +314,7 @@ def test_noise_that_is_used_twice_is_caught(monkeypatch):
             told = np.diff([reply.counters for _, reply in shown], axis=0)
             fits = []
             for other in watched.others:
-                exact = [
-                    other._boosted._scored(public, ask.so_far).sums().ravel() for ask, _ in shown
-                ]
+                exact = [summed(other, public, ask.so_far) for ask, _ in shown]
                 fits.append(np.array_equal(told, np.diff(exact, axis=0)))
             found[trial] = float(fits[1]) - float(fits[0])
         return found

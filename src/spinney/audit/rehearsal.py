@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from spinney.protocols.verified.simulated import connect_parties
 from spinney.simulation.comparison import Running
 from spinney.simulation.run import prepare
 from spinney.tables.table import MemoryTable
+from spinney.tables.undeclared import undeclared_rows
 from spinney.transport.channel import Answering
 from spinney.trees.frontier import tree_keys
 from spinney.trees.rows import bootstrap_weights
@@ -66,6 +67,7 @@ class Rehearsal:
     held_out: Mapping[str, MemoryTable]
     settings: Any
     running: Running
+    read_facts: tuple[str, ...] = ()  # what nobody declared
 
     @cached_property
     def rows(self) -> Rows:
@@ -94,7 +96,7 @@ class Rehearsal:
             own = kept[start : start + table.n_rows]
             tables[name] = table.select(np.flatnonzero(own))
             start += table.n_rows
-        return Rehearsal(tables, self.held_out, self.settings, self.running)
+        return Rehearsal(tables, self.held_out, self.settings, self.running, self.read_facts)
 
     def train(self, watch: Callable[[Sides], Sides] = lambda sides: sides) -> Training:
         """Train once, as the deployed job does; `watch` may listen to the parties' questions."""
@@ -128,6 +130,11 @@ class Rehearsal:
     def model(self) -> ForestModel:
         """Train once, and return the model."""
         return self.train().model
+
+    def as_run(self, model: ForestModel) -> ForestModel:
+        """Return a model that knows, as that of a run does, which values were read from rows."""
+        counted = undeclared_rows(self.tables.values(), model.schema, self.read_facts)
+        return replace(model, undeclared=counted)
 
     def drawn(self, tree: int) -> Integers:
         """Return how often a tree drew each row.
@@ -180,7 +187,8 @@ def rehearsal_of(
         job = msgspec.structs.replace(job, simulation=kept)
     parties, settings, running = prepare(job)
     held_out = {name: rows.held_out for name, rows in parties.rows.items()}
-    return Rehearsal(parties.training, held_out, settings, running), job
+    facts = tuple(parties.read_facts)
+    return Rehearsal(parties.training, held_out, settings, running, facts), job
 
 
 def names_tables(path: Path) -> bool:

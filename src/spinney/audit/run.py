@@ -130,7 +130,7 @@ def _of_job(path: Path, table: LocalTable | None) -> Subject:
     sums = rebuild_from_sums(training.model, rehearsal, heard, views=views_of(rehearsal))
     return Subject(
         job.job.name,
-        training.model,
+        rehearsal.as_run(training.model),
         job.release or Hardening(),
         rehearsal,
         rehearsal.is_private,
@@ -224,9 +224,10 @@ def _without_job(target: Path) -> tuple[str, ...]:
 
 def _require_same(model: ForestModel, subject: Subject) -> None:
     """Raise unless a job grows the given model, hardened or not."""
-    if model.schema != subject.model.schema or model.protocol != subject.model.protocol:
-        raise _other_columns()
     known = (subject.model, hardened(subject.model, subject.release))
+    schemas = [one.schema for one in known]  # one that left names no rare value
+    if model.schema not in schemas or model.protocol != subject.model.protocol:
+        raise _other_columns()
     if not subject.is_private and model.to_bytes() not in [one.to_bytes() for one in known]:
         raise SettingError(
             "The job file, with these rows, grows another model than the one that is audited. "

@@ -98,8 +98,8 @@ def show(checked: Checked, written: Path | None, *, as_json_text: bool) -> None:
     if not checked.notes:
         console.print("\nNothing stands out.")
     console.print(
-        f"\nA simulation takes about {_time(checked.seconds)} and {checked.megabytes:.0f} MB more "
-        "than the program itself."
+        f"\nA simulation takes about {_time(checked.seconds)} and {_memory(checked.megabytes)} of "
+        "memory."
     )
     console.print(Text(_next(checked, written)))
 
@@ -113,7 +113,9 @@ def _label_line(checked: Checked) -> str:
         return f"Predicts {label.use.name!r}, a number{told_ends}."
     n = sum(count for _, count in label.use.values)
     shares = ", ".join(f"{value} {share(count, n)}" for value, count in label.use.values[:8])
-    return f"Predicts {label.use.name!r}: {shares}."
+    n_more = len(label.use.values) - 8
+    more = f" and {some(n_more, 'class', 'classes')} more" if n_more > 0 else ""
+    return f"Predicts {label.use.name!r}: {shares}{more}."
 
 
 def _columns(checked: Checked) -> Table:
@@ -142,6 +144,10 @@ def _values(use: Use) -> str:
 
 def _time(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
+
+
+def _memory(megabytes: float) -> str:
+    return f"{round(megabytes, -2):.0f} MB" if megabytes < 950 else f"{megabytes / 1000:.1f} GB"
 
 
 def _next(checked: Checked, written: Path | None) -> str:

@@ -8,8 +8,9 @@ import numpy as np
 from spinney.errors import SettingError, StorageError
 from spinney.protocols.columns.model import PART, PartialModel
 from spinney.protocols.model import ForestModel
-from spinney.report.file_names import MODEL, PAGE, file_in
+from spinney.report.file_names import MODEL, PAGE, REPORT, file_in
 from spinney.report.render import size
+from spinney.report.report import load_report
 from spinney.report.tree_text import tree_text
 from spinney.report.words import some
 from spinney.tables.schema import Schema
@@ -115,7 +116,9 @@ def tree_as_text(path: Path, number: int) -> str:
     n_trees = model.forest.n_trees
     if not 1 <= number <= n_trees:
         raise SettingError(f"The model has trees 1 to {n_trees}; got {number}.")
-    return tree_text(model, number - 1).rstrip()
+    report = path / REPORT
+    subject = load_report(report).subject if report.is_file() else None
+    return tree_text(model, number - 1, subject.dates if subject else ()).rstrip()
 
 
 def page_in(path: Path) -> Path:

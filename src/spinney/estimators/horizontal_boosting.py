@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from spinney.tables.table import MemoryTable
     from spinney.typing import Floats, Progress
 
-_MOST_AT_ONCE = 8  # parties whose replies are held at the same time
-
 
 class _HorizontalBoosting(BoostedEstimator, FitsAtHome):
     """Checks and settings of classifier and regressor."""
@@ -135,15 +133,8 @@ class _HorizontalBoosting(BoostedEstimator, FitsAtHome):
     def _is_private(self) -> bool:
         return False
 
-    def _n_at_once(self, tables: Mapping[str, MemoryTable]) -> int:
-        return min(len(tables), self._threads(tables), _MOST_AT_ONCE)
-
     def _threads_of_party(self, tables: Mapping[str, MemoryTable]) -> int | None:
-        # Parties beside each other wait less for each other than a party's threads do.
-        return self._threads(tables) // self._n_at_once(tables)
-
-    def _threads(self, tables: Mapping[str, MemoryTable]) -> int:
-        """Return how many threads work at the same time, over all parties."""
+        # Parties count in one call, so a level has the cells of all.
         cells = sum(table.n_rows * len(table.schema.columns) for table in tables.values())
         return threads_for_levels(thread_count(self.n_jobs), cells * self.batch_trees)
 

@@ -277,9 +277,10 @@ def _checked_labels(y: Any, X: Any, *, is_classifier: bool) -> NDArray[Any]:
 def _tell_of_lost_digits(X: Any, labels: NDArray[Any], kind: LabelKind) -> None:
     """Warn of columns whose numbers differ, but are one number at the precision of trees."""
     table = open_frame(X)
+    lost: list[int] = []
     if isinstance(table, Frame):
         lost = [place for place, one in enumerate(table.cells) if loses_digits(one)]
-    else:
+    elif table.dtype != np.float32:
         least, most = np.fmin.reduce(table, axis=0), np.fmax.reduce(table, axis=0)
         alike = (least < most) & (least.astype(np.float32) == most.astype(np.float32))
         lost = np.flatnonzero(alike).tolist()

@@ -130,6 +130,7 @@ class RowsEstimator(Evaluates, Compares, metaclass=ABCMeta):
             )
             for name, table in tables.items()
         }
+        spec.sit_together(list(sides.values()))
         channel = connect_parties(
             sides,
             is_masked=is_masked,

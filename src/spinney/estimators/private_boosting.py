@@ -159,7 +159,9 @@ class PrivateBoostingRegressor(PredictsNumbers, _PrivateBoosting):
     """Differentially private boosted regression trees over parties that hold different rows.
 
     Parameters are those of `PrivateBoostingClassifier`. How far a residual pulls is bounded by
-    the targets' standard deviation, as a noisy histogram of the declared range tells it.
+    the targets' standard deviation, as a noisy histogram of the declared range tells it. With
+    `delta`, and where rows and budget carry it, a smooth curve for each column is fitted beside the
+    trees, and that bound falls as residuals do; `choice_` says so.
     """
 
     _is_classifier = False

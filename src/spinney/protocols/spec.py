@@ -258,6 +258,10 @@ class Spec(ABC, Generic[S]):
     def party(self, table: Any, settings: S, site: PartySite) -> Answering:
         """Return a party's side for its table, or for its `Holding` if columns are divided."""
 
+    def sit_together(self, parties: Sequence[Any]) -> None:
+        """Let the sides of parties in one process share their work; each answers as if alone."""
+        del parties
+
     @abstractmethod
     def train(
         self, channel: Channel, settings: S, *, n_jobs: int | None, progress: Progress

@@ -11,8 +11,10 @@ tells about how many of its ids stand at others; see `privacy.id_overlap`.
 No exact count leaves a party: each is rounded to a multiple of `ROUNDED_TO`, up or down by chance,
 so that it is right on average; one row changes what is told in one case of five. The draws follow
 from a secret of the party and from the cells that are counted, whatever the question says of other
-columns, classes or bins: asking again, or otherwise, averages nothing away. What a party tells
-about itself it computes from its rounded counts, too.
+columns or classes: asking again averages nothing away. Bins that overlap are other cells with draws
+of their own, and differences of many such bins would tell a count. Others choose bins only by lies
+about where their numbers lie, one check each; a party divides its rows in `MOST_LAYOUTS` ways, two
+a check, and in no more. What it tells about itself it computes from its rounded counts, too.
 
 **Who learns what.** The coordinator and the parties learn each party's schema (`rows.setup`). The
 parties learn, summed over all of them and rounded, about where numbers lie, first by their leading
@@ -40,7 +42,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import ProtocolError
+from spinney.errors import PolicyError, ProtocolError
 from spinney.privacy.id_overlap import MOST_ANSWERS, N_CELLS, Memory, NoMemory, OwnIds
 from spinney.privacy.sticky import draw_sticky
 from spinney.protocols.rows.setup import SchemaAsk, agree_on_schema, answer_setup, require_schema
@@ -57,6 +59,7 @@ from spinney.typing import Integers, Keys
 NAME = "checking tables"
 N_BINS: Final = 12
 ROUNDED_TO: Final = 5
+MOST_LAYOUTS: Final = 24
 _N_FINE: Final = 256  # parts of a column from which its bins are made
 _MOST_CATEGORIES: Final = 64  # more of them share bins
 _LEAST: Final = 0.06  # beyond chance; a smaller distance is no fault, however many rows show it
@@ -171,7 +174,7 @@ class Party:
     secret
         What decides the rounding and the noise; whoever knew it could narrow the counts.
     memory
-        What remembers which sketches of ids have left.
+        What remembers which sketches of ids have left, and how rows were divided.
     data
         The name of the rows in that memory.
     """
@@ -198,6 +201,7 @@ class Party:
                 return answer_setup(ask, self._table, self._n_threads)
             case PlacesAsk() | FitAsk():
                 require_schema(self._table, ask.schema_digest)
+                self._require_known_layout(ask)
                 return FitReply(self._counted(ask).ravel())
             case IdsAsk():
                 require_schema(self._table, ask.schema_digest)
@@ -249,6 +253,21 @@ class Party:
         if not ids:
             return None
         return OwnIds(np.concatenate(ids), self._secret, self._memory, self._data)
+
+    def _require_known_layout(self, ask: PlacesAsk | FitAsk) -> None:
+        """Raise if there were too many ways already to divide the rows; remember this one."""
+        if not ask.edges.size:
+            return  # leading bits are the same whoever asks
+        counts, marks = self._exact(ask)
+        digest = sha256(b"layout\0" + self._secret + marks.tobytes() + counts.tobytes()).hexdigest()
+        names = (f"layout {number}" for number in range(MOST_LAYOUTS))
+        run = f"tables of {self._data}"
+        if not any(self._memory.settle(run, name, digest) == digest for name in names):
+            raise PolicyError(
+                f"This party has divided its rows into bins in {MOST_LAYOUTS} ways, and does so in "
+                "no other: differences of such counts would tell exact ones. Compare the tables as "
+                "before; or the party's operator names its data anew (data in [ledger])."
+            )
 
     def _counted(self, ask: PlacesAsk | FitAsk) -> Integers:
         """Return counts as they leave: multiples of `ROUNDED_TO`, right on average."""

@@ -11,8 +11,9 @@ class. A gain, however coarse, would tell which of the few counts that are left 
 what is told is the gain that follows from the counts and predictions that are told.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import structs
@@ -23,10 +24,17 @@ from spinney.protocols.private_evaluation.measures import PrivateQuality
 from spinney.protocols.release_terms import Hardening
 from spinney.report.narrowing import LOT, bounds_told, lots_of, smallest_power
 from spinney.report.words import some
-from spinney.tables.schema import Schema
-from spinney.tables.withheld import UndeclaredRows, without_categories, without_classes
+from spinney.tables.schema import Column, Label, Schema
+from spinney.tables.withheld import (
+    UndeclaredRows,
+    rounded_outward,
+    without_categories,
+    without_classes,
+)
 from spinney.trees.forest import Forest
 from spinney.typing import Floats, Integers
+
+Place = TypeVar("Place", Column, Label)
 
 _WEIGHT_STEPS = 8  # of a class's weight, in a doubling
 
@@ -77,6 +85,7 @@ class Withheld(NamedTuple):
 
     categories: int
     classes: int
+    ranges: int
 
 
 def withhold(model: ForestModel, fewest: int) -> tuple[ForestModel, Withheld]:
@@ -95,13 +104,29 @@ def withhold(model: ForestModel, fewest: int) -> tuple[ForestModel, Withheld]:
     if model.undeclared.of_class is not None:
         rare = model.undeclared.of_class < fewest
         label, n_classes = without_classes(label, rare), int(rare.sum())
-    schema = Schema(tuple(columns), label)
+    read = model.undeclared.ranges
+    schema = Schema(tuple(_wider(column, read) for column in columns), _wider(label, read))
     shown = replace(model, schema=schema, undeclared=UndeclaredRows())
-    return shown, Withheld(n_withheld, n_classes)
+    return shown, Withheld(n_withheld, n_classes, _n_widened(model))
+
+
+def _wider(place: Place, read: Collection[str]) -> Place:
+    """Return a column or a label without the ends that were read from rows."""
+    if place.range is None or place.name not in read:
+        return place
+    return replace(place, range=rounded_outward(*place.range))
+
+
+def _n_widened(model: ForestModel) -> int:
+    places: tuple[Column | Label, ...] = (*model.schema.columns, model.schema.label)
+    return sum(one.range is not None and one.name in model.undeclared.ranges for one in places)
 
 
 def _withheld_in_words(found: Withheld, fewest: int) -> list[str]:
     said = []
+    if found.ranges:
+        what = some(found.ranges, "range", "ranges")
+        said.append(f"{what} that nobody declared rounded outward: the ends are cells of rows")
     if found.categories:
         what = some(found.categories, "category", "categories")
         why = "too few rows hold them, or no split asks for them"

@@ -22,8 +22,8 @@ from spinney.report.verdicts import (
     noise_in_words,
     not_pooled,
     retries,
-    scored_in_words,
-    verdict,
+    scored_class,
+    verdicts,
     why_not_judged,
     word_of,
 )
@@ -49,12 +49,10 @@ def as_text(report: ReportFacts) -> str:
         _print_under(console, "ended", f"{report.ended} This report covers the completed rounds.")
     if report.quality or report.evaluation is None:
         console.print(_quality(report))
-    if report.subject is not None and report.subject.scored and report.quality:
-        console.print(f"  {scored_in_words(report.subject.scored)}")
+    if scored := scored_class(report):
+        console.print(f"  {scored}")
     _print_evaluation(report, console)
-    found = verdict(report)
-    if found != NOT_COMPARED or not report.ended:
-        _print_under(console, "worth it?", found)
+    _print_verdicts(report, console)
     size_told = report.settings.get("size")
     for name, told in (
         *(("below", told) for told in below_majority(report.quality)),
@@ -76,6 +74,14 @@ def as_text(report: ReportFacts) -> str:
     if report.importances:
         _print_under(console, "why", "; ".join(map(_importance, report.importances[:_COLUMNS])))
     return out.getvalue().rstrip()
+
+
+def _print_verdicts(report: ReportFacts, console: Console) -> None:
+    found = verdicts(report)
+    if found == [NOT_COMPARED] and report.ended:
+        return
+    for place, told in enumerate(found):
+        _print_under(console, "" if place else "worth it?", told)
 
 
 def _print_leaving(report: ReportFacts, console: Console) -> None:

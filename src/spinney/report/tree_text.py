@@ -1,6 +1,6 @@
 """A tree as text: each node's question, where missing values go, each leaf's prediction."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from spinney.errors import SettingError
 from spinney.protocols.model import ForestModel
-from spinney.report.words import some
+from spinney.report.words import date_of, some
 from spinney.tables.withheld import is_withheld
 from spinney.trees.leaf_counts import share_intervals
 from spinney.typing import Integers
@@ -27,8 +27,13 @@ class NodeText:
     depth: int
 
 
-def tree_nodes(model: ForestModel, tree: int = 0) -> dict[int, NodeText]:
-    """Return the text of every node of a tree, by number, parents first."""
+def tree_nodes(
+    model: ForestModel, tree: int = 0, dates: Collection[str] = ()
+) -> dict[int, NodeText]:
+    """Return the text of every node of a tree, by number, parents first.
+
+    `dates` are columns that count days since 1970-01-01.
+    """
     forest = model.forest
     if not 0 <= tree < forest.n_trees:
         raise SettingError(f"tree must be between 0 and {forest.n_trees - 1}; got {tree!r}.")
@@ -39,7 +44,7 @@ def tree_nodes(model: ForestModel, tree: int = 0) -> dict[int, NodeText]:
         is_leaf = forest.feature[node] < 0
         said = _leaf_lines(model, node) if is_leaf else _split_lines(model, node)
         left = int(forest.left[node])
-        found[node] = NodeText("" if is_leaf else _question(model, node), said, left, depth)
+        found[node] = NodeText("" if is_leaf else _question(model, node, dates), said, left, depth)
         if not is_leaf:
             todo += [(left + 1, depth + 1), (left, depth + 1)]
     return found
@@ -67,9 +72,9 @@ def place_nodes(
     return places
 
 
-def tree_text(model: ForestModel, tree: int = 0) -> str:
+def tree_text(model: ForestModel, tree: int = 0, dates: Collection[str] = ()) -> str:
     """Return a tree with one line per branch; a leaf's prediction ends its branch's line."""
-    nodes = tree_nodes(model, tree)
+    nodes = tree_nodes(model, tree, dates)
     lines: list[str] = []
 
     def write(node: int, indent: str, way: str) -> None:
@@ -88,7 +93,7 @@ def tree_text(model: ForestModel, tree: int = 0) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _question(model: ForestModel, node: int) -> str:
+def _question(model: ForestModel, node: int, dates: Collection[str]) -> str:
     """Return which rows go left, and whether missing values do."""
     forest = model.forest
     column = model.schema.columns[int(forest.feature[node])]
@@ -96,7 +101,10 @@ def _question(model: ForestModel, node: int) -> str:
         return f"{column.name} is {' or '.join(_categories(model, node)) or 'none of the known'}"
     if np.isinf(forest.threshold[node]):
         return f"{column.name} is known"
-    asked = "is false" if column.kind == "boolean" else f"<= {float(forest.threshold[node]):.6g}"
+    threshold = float(forest.threshold[node])
+    asked = "is false" if column.kind == "boolean" else f"<= {threshold:.6g}"
+    if column.name in dates:
+        asked = f"<= {date_of(threshold)}"
     return f"{column.name} {asked}{' or missing' if forest.missing_left[node] else ''}"
 
 

@@ -11,6 +11,7 @@ from spinney.protocols.accounts.account import READ_FROM_DATA
 from spinney.report.facts import PartyQuality, ReportFacts, RoundTraffic
 from spinney.report.privacy import epsilon_in_all
 from spinney.report.words import some
+from spinney.tables.schema import join_words
 
 WORDS = {"f1": "F1", "auc": "AUC", "rmse": "RMSE", "r2": "R2", "accuracy": "accuracy"}
 _NOISY_WORDS = WORDS | {"log_loss": "log loss", "brier": "Brier score", "mae": "MAE"}
@@ -25,6 +26,10 @@ NOT_SCORED = (
 )
 NOTHING_TO_JOIN = "There was one party, so there was nothing to join: joining needs two or more."
 _SAME_SHARE = 0.05
+_SAME_CLASS = (
+    "That class is as common at the other parties, so its share is not why: the model has found "
+    "too little, in too few rows or with too much noise."
+)
 FEWEST = 10
 """Rows of each class, or rows, that an interval needs; with fewer no interval holds."""
 
@@ -131,11 +136,25 @@ def _mean_gain(found: Sequence[PartyQuality], score: str) -> Interval | None:
 
 def below_majority(found: Sequence[PartyQuality]) -> list[str]:
     """Name each party at which the model is wrong more often than its most common class; why."""
-    return [_told_below(one) for one in found if _is_below(one.scores)]
+    below = [one for one in found if _is_below(one.scores)]
+    alike = [one for one in below if _has_same_share(one)]
+    if len(alike) < 2:
+        return [_told_below(one) for one in below]
+    names = join_words(repr(one.party) for one in alike)
+    together = (
+        f"At {names} the joint model is right in fewer rows than always to say the party's most "
+        f"common class would be. {_SAME_CLASS}"
+    )
+    return [*(_told_below(one) for one in below if one not in alike), together]
 
 
 def _is_below(scores: Mapping[str, float]) -> bool:
     return "majority" in scores and scores.get("accuracy", 1.0) < scores["majority"]
+
+
+def _has_same_share(one: PartyQuality) -> bool:
+    joint = one.scores.get("joint_majority")
+    return joint is not None and abs(one.scores["majority"] - joint) < _SAME_SHARE
 
 
 def _told_below(one: PartyQuality) -> str:
@@ -150,17 +169,16 @@ def _told_below(one: PartyQuality) -> str:
             f"{words} If that class is rarer at the other parties, which this report does not "
             "know, that is why, and the party can fit the model at home: spinney party fit."
         )
-    if abs(own - joint) < _SAME_SHARE:
-        return (
-            f"{words} That class is as common at the other parties, so its share is not why: the "
-            "model has found too little, in too few rows or with too much noise."
-        )
+    if _has_same_share(one):
+        return f"{words} {_SAME_CLASS}"
     words += (
         f" That class is {joint:.3f} of all parties' rows: a joint model knows that share, and not "
         "the party's own."
     )
     if fitted is None:
         return f"{words} The party can fit it at home, and tell nobody: spinney party fit."
+    if fitted <= one.scores["accuracy"]:
+        return f"{words} Fitted at home it is right in {fitted:.3f}, which is no better."
     return (
         f"{words} Fitted at home it is right in {fitted:.3f} (spinney party fit; in Python, "
         "for_party)."
@@ -187,12 +205,12 @@ def beside_joint(found: Sequence[PartyQuality]) -> str:
     return ""
 
 
-def verdict(report: ReportFacts) -> str:
-    """Return whether joining was worth it, by the main score."""
+def verdicts(report: ReportFacts) -> list[str]:
+    """Return whether joining was worth it, by each score."""
     if len(report.parties) == 1:
-        return NOTHING_TO_JOIN
-    found = joinings(report.quality)
-    return found[0].in_words() if found else why_not_compared(report.quality)
+        return [NOTHING_TO_JOIN]
+    found = [one.in_words() for one in joinings(report.quality)]
+    return found or [why_not_compared(report.quality)]
 
 
 def why_not_compared(found: Sequence[PartyQuality]) -> str:
@@ -226,6 +244,12 @@ def noise_in_words(report: ReportFacts) -> str:
 def scored_in_words(scored: str) -> str:
     """Say of which class F1 is; empty if there are not two."""
     return f"F1 is that of the class {scored!r}, the second of two." if scored else ""
+
+
+def scored_class(report: ReportFacts) -> str:
+    """Say of which class F1 is, where a report has F1."""
+    has_f1 = any("f1" in q.scores for q in report.quality)
+    return scored_in_words(report.subject.scored) if report.subject and has_f1 else ""
 
 
 def number(value: float) -> str:

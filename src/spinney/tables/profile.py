@@ -32,9 +32,20 @@ _CELLS: Final = 4_000_000
 PLAIN: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 GROUPED: Final = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?\s*$"
 COMMA: Final = r"^\s*[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+),\d+\s*$"
-_SPELLINGS: Final = tuple(
-    f"regexp_matches({CELL}, {text_in_sql(one)})" for one in (PLAIN, GROUPED, COMMA)
+# A number with a sign, a currency or a unit around it: "$1,234.50", "12 %", "<0.5", "7'800".
+MARKED: Final = (
+    r"^\s*([<>≤≥~≈$€£¥]|[A-Z]{3}\s)?\s*[+\-\x{2212}]?"
+    r"\d+([\s\x{A0}\x{202F},.'\x{2019}]\d{3})*([.,]\d+)?\s*(%|[€$£¥]|[A-Za-z\x{B5}\x{3BC}°²³/]{1,8})?\s*$"
 )
+_IS_FINITE: Final = f"isfinite(TRY_CAST({CELL} AS DOUBLE))"
+IS_PLAIN: Final = f"(regexp_matches({CELL}, {text_in_sql(PLAIN)}) AND {_IS_FINITE})"
+_SPELLINGS: Final = (
+    IS_PLAIN,
+    *(f"regexp_matches({CELL}, {text_in_sql(one)})" for one in (GROUPED, COMMA)),
+)
+# DuckDB reads "007" and "+5" as text, where Python, pandas and R read numbers.
+_IS_PADDED: Final = f"substr(ltrim({CELL}, ' +-'), 1, 2) BETWEEN '00' AND '09'"
+_HAS_PLUS: Final = f"starts_with(ltrim({CELL}), '+')"
 MOMENT_FORMATS: Final = (
     "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ",
     "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d.%m.%Y %H:%M",
@@ -55,6 +66,9 @@ class ColumnProfile:
     n_grouped: int = 0  # ... with commas between thousands
     n_comma: int = 0  # ... with a comma before the decimals
     n_whole: int = 0  # plain numbers without decimals
+    n_padded: int = 0  # cells that begin with zeros, as codes do: "007"
+    n_plus: int = 0  # cells that begin with a plus
+    n_marked: int = 0  # texts that spell a number with a sign or a unit around it, or without
     low: float | None = None  # of plain numbers
     high: float | None = None
     formats: tuple[tuple[str, int], ...] = ()  # how many cells each way of writing dates reads
@@ -228,15 +242,24 @@ def _most_first(counts: Mapping[Any, int]) -> tuple[tuple[Any, int], ...]:
 
 def _add_ends(table: OpenTable, found: dict[str, ColumnProfile]) -> None:
     numbers = [name for name, one in found.items() if one.type == "number"]
-    wanted = [f"min({CELL})", f"max({CELL})", f"count(*) FILTER ({CELL} = floor({CELL}))"]
+    is_finite = f"isfinite(CAST({CELL} AS DOUBLE))"
+    wanted = [
+        f"min({CELL}) FILTER ({is_finite})",
+        f"max({CELL}) FILTER ({is_finite})",
+        f"count(*) FILTER ({CELL} = floor({CELL}))",
+        f"count(*) FILTER (NOT isinf(CAST({CELL} AS DOUBLE)))",
+    ]
     asked = zip(numbers, table.aggregates(numbers, wanted), strict=True)
-    for name, (low, high, n_whole) in asked:
+    for name, (low, high, n_whole, n_plain) in asked:
+        n_odd = found[name].n_known - int(n_plain)
         found[name] = replace(
             found[name],
-            n_plain=found[name].n_known,
+            n_plain=int(n_plain),
             n_whole=int(n_whole),
             low=None if low is None else float(low),
             high=None if high is None else float(high),
+            odd=(("inf", n_odd),) if n_odd else (),
+            n_odd_texts=min(n_odd, 1),
         )
 
 
@@ -252,15 +275,24 @@ def _add_plain(table: OpenTable, found: dict[str, ColumnProfile]) -> list[str]:
         f"count(*) FILTER ({number} = floor({number}))",
         f"min({number})",
         f"max({number})",
+        f"count(*) FILTER ({_IS_PADDED})",
+        f"count(*) FILTER ({_HAS_PLUS})",
     ]
     left = []
     asked = zip(texts, table.aggregates(texts, wanted), strict=True)
-    for name, (n_plain, n_whole, low, high) in asked:
+    for name, (n_plain, n_whole, low, high, n_padded, n_plus) in asked:
         if n_plain < found[name].n_known:
             left.append(name)
         else:
-            facts = {"n_plain": int(n_plain), "n_whole": int(n_whole), "low": low, "high": high}
-            found[name] = replace(found[name], **facts)
+            found[name] = replace(
+                found[name],
+                n_plain=int(n_plain),
+                n_whole=int(n_whole),
+                low=low,
+                high=high,
+                n_padded=int(n_padded),
+                n_plus=int(n_plus),
+            )
     return left
 
 
@@ -273,12 +305,15 @@ def _add_spellings(table: OpenTable, found: dict[str, ColumnProfile], texts: lis
         f"count(*) FILTER ({grouped} AND NOT {plain})",
         f"count(*) FILTER ({comma} AND NOT {grouped})",
         f"count(*) FILTER ({plain} AND {number} = floor({number}))",
-        f"min({number})",
-        f"max({number})",
+        f"min({number}) FILTER ({plain})",
+        f"max({number}) FILTER ({plain})",
         f"count(DISTINCT {CELL}) FILTER (NOT ({' OR '.join(_SPELLINGS)}))",
+        f"count(*) FILTER ({plain} AND {_IS_PADDED})",
+        f"count(*) FILTER (regexp_matches({CELL}, {text_in_sql(MARKED)}) OR {plain})",
     ]
     asked = zip(texts, table.aggregates(texts, wanted), strict=True)
-    for name, (n_plain, n_grouped, n_comma, n_whole, low, high, n_odd_texts) in asked:
+    for name, answer in asked:
+        n_plain, n_grouped, n_comma, n_whole, low, high, n_odd_texts, n_padded, n_marked = answer
         one = replace(
             found[name],
             n_plain=int(n_plain),
@@ -288,8 +323,10 @@ def _add_spellings(table: OpenTable, found: dict[str, ColumnProfile], texts: lis
             low=low,
             high=high,
             n_odd_texts=int(n_odd_texts),
+            n_padded=int(n_padded),
+            n_marked=int(n_marked),
         )
-        if one.n_numbers and n_odd_texts:
+        if (one.n_numbers or n_marked) and n_odd_texts:
             one = replace(one, odd=_odd(table, name))
         if one.n_numbers < one.n_known:
             one = replace(one, formats=_formats(table, name))

@@ -1,4 +1,4 @@
-"""Count the rows of each category and class that nobody declared."""
+"""Count the rows of each category and class that nobody declared, and name such ranges."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import SchemaError
-from spinney.tables.schema import Label, Schema, join_words
+from spinney.tables.schema import Column, Label, Schema, join_words
 from spinney.tables.table import Table
 from spinney.tables.withheld import UndeclaredRows
 
@@ -15,7 +15,10 @@ from spinney.tables.withheld import UndeclaredRows
 def undeclared_rows(
     tables: Iterable[Table], schema: Schema, read_facts: Collection[str]
 ) -> UndeclaredRows:
-    """Count the rows of each category and class that was read from these tables."""
+    """Count the rows of each category and class that was read from these tables.
+
+    Ranges that were read are named only: whoever holds an end, few others do.
+    """
     read = {
         place: np.zeros(len(column.categories or ()), np.int64)
         for place, column in enumerate(schema.columns)
@@ -24,8 +27,10 @@ def undeclared_rows(
     classes = None
     if are_classes_read(schema.label, read_facts):
         classes = np.zeros(len(schema.label.classes or ()), np.int64)
+    places: tuple[Column | Label, ...] = (*schema.columns, schema.label)
+    ranges = frozenset(one.name for one in places if f"range of {one.name!r}" in read_facts)
     if not read and classes is None:
-        return UndeclaredRows()
+        return UndeclaredRows(ranges=ranges)
     for table in tables:
         for batch in table.batches():
             for place, found in read.items():
@@ -35,7 +40,7 @@ def undeclared_rows(
             if classes is not None:
                 classes += np.bincount(batch.target, minlength=classes.size)
     by_column = tuple(read.get(place) for place in range(len(schema.columns))) if read else ()
-    return UndeclaredRows(by_column, classes)
+    return UndeclaredRows(by_column, classes, ranges)
 
 
 def require_common_classes(

@@ -1,10 +1,12 @@
-"""Categories and classes that were read from rows and do not leave with a model.
+"""Categories, classes and ranges that were read from rows and do not leave with a model.
 
 A declared value is a public fact. One that was read from the rows may be a name, a note or a
 mistyped cell that only a few rows hold. Such a value keeps its number in a model that leaves, so
-that trees and exports stay as they are, but its text is replaced.
+that trees and exports stay as they are, but its text is replaced. The ends of a range that was
+read are cells of single rows, so they are rounded outward.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +18,7 @@ from spinney.typing import Bools, Integers
 FEW_ROWS: Final = 5
 """A value that fewer rows hold is not written for others to read, unless it was declared."""
 
+PARTS: Final = 20  # a range is rounded to so many parts, or to coarser ones
 _WITHHELD: Final = re.compile(r"\(withheld \d+\)")
 
 
@@ -25,6 +28,7 @@ class UndeclaredRows:
 
     of_category: tuple[Integers | None, ...] = ()  # by column; None where they were declared
     of_class: Integers | None = None  # None where they were declared
+    ranges: frozenset[str] = frozenset()  # columns and labels whose ends are cells of rows
 
 
 def is_withheld(category: Category) -> bool:
@@ -40,6 +44,20 @@ def without_categories(column: Column, hidden: Bools) -> Column:
 def without_classes(label: Label, hidden: Bools) -> Label:
     """Return a label in which the hidden classes have no text."""
     return replace(label, classes=_renamed(label.classes or (), hidden))
+
+
+def rounded_outward(low: float, high: float) -> tuple[float, float]:
+    """Return a range with round ends around another, a tenth wider or so."""
+    unit = round_number((high - low) / PARTS)
+    return math.floor(low / unit) * unit, math.ceil(high / unit) * unit
+
+
+def round_number(least: float) -> float:
+    """Return 1, 2 or 5 times a power of ten, at least so much."""
+    if least <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(least))
+    return power * next(step for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9))
 
 
 def has_withheld(categories: Sequence[Category]) -> bool:

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as fields_of
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -72,7 +72,7 @@ def encoded_size(message: object) -> int:
     Questions of a job repeat their parts, such as the bins of thousands of columns. Each part is
     measured once.
     """
-    return Measure().size(message)
+    return _frame_size(message, _size_of)
 
 
 class Measure:
@@ -86,9 +86,7 @@ class Measure:
 
     def size(self, message: object) -> int:
         """Return `encoded_size(message)`."""
-        head, n_blobs, lengths, blobs = _fields_size(message, self._size_of)
-        frame = _FRAME.size + 1 + _text_size(type(message).__name__) + _items_header(n_blobs)
-        return frame + head + lengths + blobs
+        return _frame_size(message, self._size_of)
 
     def _size_of(self, name: str, value: object) -> "_Size":
         known = self._known.get(name)
@@ -101,16 +99,23 @@ _Size = tuple[int, int, int, int]
 """What a part of a message takes: bytes as msgpack; blobs, bytes of their lengths, their bytes."""
 
 
+def _frame_size(message: object, size_of: Callable[[str, object], _Size]) -> int:
+    """Return the size of a message's frame."""
+    head, n_blobs, lengths, blobs = _fields_size(message, size_of)
+    frame = _FRAME.size + 1 + _text_size(type(message).__name__) + _items_header(n_blobs)
+    return frame + head + lengths + blobs
+
+
 def _fields_size(part: Any, size_of: Callable[[str, object], _Size]) -> _Size:
     """Return the size of a dataclass, which is the sum over its fields."""
-    kind: Any = type(part)
     n_fields = head = n_blobs = lengths = blobs = 0
-    for name in _names(kind):
+    kind: Any = type(part)
+    for name, name_size in _names(kind):
         value = getattr(part, name)
         if value is not msgspec.UNSET:
             own = size_of(name, value)
             n_fields += 1
-            head += _text_size(name) + own[0]
+            head += name_size + own[0]
             n_blobs += own[1]
             lengths += own[2]
             blobs += own[3]
@@ -121,10 +126,15 @@ def _size_of(name: str, value: Any) -> _Size:
     del name
     kind: Any = type(value)
     if kind is np.ndarray:  # most of what travels
-        kept_as = 2 + _text_size(_little(value.dtype)) + sum(map(_number_size, value.shape))
-        return kept_as, 1, _number_size(value.nbytes), value.nbytes
+        n_bytes = value.nbytes
+        return _size_of_shape(value.dtype, value.shape), 1, _number_size(n_bytes), n_bytes
     if kind is int and value >= 0:
         return _number_size(value), 0, 0, 0
+    packed = (value,) if _is_packable(kind) else value if kind is tuple else ()
+    if packed and all(map(_is_packable, map(type, packed))):  # such as the levels so far
+        sizes = [one.packed_size() for one in packed]
+        head = len(sizes) + (_items_header(len(sizes)) if kind is tuple else 0)
+        return head, len(sizes), sum(map(_number_size, sizes)), sum(sizes)
     if _is_part(kind):
         kept = getattr(value, "__dict__", None)
         if kept is None:
@@ -137,6 +147,8 @@ def _size_of(name: str, value: Any) -> _Size:
 
 
 def _size_as_msgpack(value: Any) -> _Size:
+    if value is True or value is False:
+        return 1, 0, 0, 0
     sizes: list[int] = []
 
     def hook(value: object) -> object:
@@ -168,9 +180,15 @@ def _is_part(kind: type[Any]) -> bool:
 
 
 @cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    """Return the names of a dataclass's fields."""
-    return tuple(field.name for field in fields_of(kind))
+def _names(kind: type[Any]) -> tuple[tuple[str, int], ...]:
+    """Return the names of a dataclass's fields, and how many bytes each takes."""
+    return tuple((field.name, _text_size(field.name)) for field in fields_of(kind))
+
+
+@lru_cache(maxsize=1024)
+def _size_of_shape(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    """Return how many bytes the type and the shape of an array take as msgpack."""
+    return 2 + _text_size(_little(dtype)) + sum(map(_number_size, shape))
 
 
 @cache

@@ -1,7 +1,7 @@
 """A batch of boosted trees: which columns its nodes may use, and the batch once it is grown."""
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Self
@@ -53,13 +53,18 @@ class BatchFrontier(Frontier):
             on_path=~every,
         )
 
-    def _open_children(self, level: Level) -> "BatchFrontier":
-        children = super()._open_children(level)
-        assert isinstance(children, BatchFrontier)
-        on_path = self.on_path[children.parent]
-        split = level.feature[children.parent]
+    def _of_children(self, level: Level) -> dict[str, Any]:
+        found = super()._of_children(level)
+        on_path = self.on_path[found["parent"]]
+        split = level.feature[found["parent"]]
         on_path[np.arange(split.size), split] = True
-        return replace(children, on_path=on_path)
+        return found | {"on_path": on_path}
+
+    @property
+    def allows_all(self) -> bool:
+        """Whether every node may use every column."""
+        rules = self.rules
+        return not rules.together and rules.per_tree >= 1.0 and rules.per_node >= 1.0
 
     @cached_property
     def allowed(self) -> Bools:
@@ -80,7 +85,7 @@ class BatchFrontier(Frontier):
     def slots(self) -> Slots:
         """The allowed features of every open node; at least one, so that its rows are counted."""
         found = self._slots()
-        if self.allowed.all():
+        if self.allows_all or self.allowed.all():
             return found
         keep = (found.feature >= 0) & np.take_along_axis(
             self.allowed, found.feature.clip(0).astype(np.intp), axis=1
@@ -132,7 +137,7 @@ class GrownBatch:
     encode its fields instead of calling `pack`.
     """
 
-    __slots__ = ("_packed", "digest", "levels", "story", "value")
+    __slots__ = ("_packed", "_story", "digest", "levels", "value")
 
     def __init__(self, levels: tuple[Level, ...], value: Integers) -> None:
         self.levels = levels
@@ -141,13 +146,20 @@ class GrownBatch:
         head = [_LENGTH.pack(len(levels)), *(_LENGTH.pack(len(part)) for part in parts)]
         self._packed = b"".join([*head, *parts, value.astype("<i4").tobytes()])
         self.digest = blake2b(self._packed, digest_size=16).digest()
-        self.story = (*map(Told, splits_only(levels)), Told(self))
+        self._story: tuple[Told, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GrownBatch) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+    @property
+    def story(self) -> tuple[Told, ...]:
+        """The batch as steps of the job's story: its levels' splits, and the batch itself."""
+        if not self._story:
+            self._story = (*map(Told, splits_only(self.levels)), Told(self))
+        return self._story
 
     @property
     def n_leaves(self) -> int:

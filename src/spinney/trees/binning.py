@@ -143,6 +143,11 @@ class BinnedTable:
         """How many rows there are."""
         return int(self.block_start[-1])
 
+    @cached_property
+    def longest_block(self) -> int:
+        """How many rows the longest block has."""
+        return int(np.diff(self.block_start).max(initial=0))
+
     @property
     def classes(self) -> NDArray[Any]:
         """The class of each row; empty for regression, whose targets are signed."""
@@ -184,6 +189,21 @@ class BinnedTable:
             keys.append(row_keys)
             row += target.size
         return cls(codes, starts, n_columns, np.concatenate(targets), np.concatenate(keys))
+
+    @classmethod
+    def side_by_side(cls, tables: list["BinnedTable"]) -> "BinnedTable":
+        """Return tables of the same columns as one; the list is emptied, so that each goes."""
+        n_columns, codes = tables[0].n_columns, tables[0].codes
+        starts = [table.block_start[1:] for table in tables]
+        firsts = np.cumsum([0, *(table.n_rows for table in tables)])
+        blocks = [start + first for start, first in zip(starts, firsts, strict=False)]
+        target = np.concatenate([table.target for table in tables])
+        keys = np.concatenate([table.keys for table in tables])
+        codes = np.empty(int(firsts[-1]) * n_columns, codes.dtype)
+        for first in firsts[:-1].tolist():
+            part = tables.pop(0).codes
+            codes[first * n_columns : first * n_columns + part.size] = part
+        return cls(codes, np.concatenate([[0], *blocks]), n_columns, target, keys)
 
     def by_column(self) -> NDArray[Any]:
         """Return the bins of all rows, (n_columns, n_rows)."""

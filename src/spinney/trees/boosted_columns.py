@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.trees._kernels import gradients as kernels
+from spinney.trees._kernels import siblings
 from spinney.trees._kernels.rows import ROW_MASK
 from spinney.trees.binning import BinnedTable
-from spinney.trees.boosting import Sampling, Segments, add_leaf_values, draw_segments
+from spinney.trees.boosting import Sampling, Segments, draw_segments
 from spinney.trees.frontier import Slots, asked_slots, line_sums
 from spinney.trees.losses import Gradients, Units
-from spinney.trees.own_columns import OwnNodes, OwnSplits
-from spinney.trees.partition import Partition
+from spinney.trees.own_columns import OwnNodes
 from spinney.trees.rows import Standing
 from spinney.typing import Bools, Integers
 
@@ -83,14 +83,29 @@ class RowsOfTrees:
         place = np.cumsum(is_counted.ravel(), dtype=np.int32).reshape(is_counted.shape) - 1
         return np.where(is_counted, place, -1).astype(np.int32)
 
+    def child_sums(self, held: Standing, above: Integers) -> Integers:
+        """Return the sums of both children of nodes; the right ones have what the left ones leave.
+
+        `above` are the sums of the nodes.
+        """
+        both = np.empty((len(held.starts), 3), np.int64)
+        kernels.child_gradients(
+            held.entries, held.starts, held.ends, self._g_mask, self.units.g_steps,
+            self.units.h_steps > 0, above, both,
+        )  # fmt: skip
+        return both
+
     def leaves_of(
         self, leaves: Segments, tree: Integers, rows: Integers
     ) -> list[NDArray[np.uint32]]:
         """Return the leaf, by its number, of some rows in each tree."""
-        found = np.zeros((self.n_counted.size, self.table.n_rows), np.int64)
-        number = np.arange(len(leaves.starts))
-        add_leaf_values(self.table, leaves, tree, number, found, n_threads=1)
-        return list(found[:, rows].astype(np.uint32))
+        place = np.full(self.table.n_rows, -1, np.int32)
+        place[rows] = np.arange(rows.size, dtype=np.int32)
+        found = np.zeros((self.n_counted.size, rows.size), np.uint32)
+        kernels.find_leaves(
+            leaves.entries, leaves.starts, leaves.ends, self.table.block_start, tree, place, found
+        )
+        return list(found)
 
 
 @dataclass(frozen=True)
@@ -108,33 +123,13 @@ class OwnKin:
         return asked_slots(self.slots, self.derived, self.parent_cut)
 
 
-@dataclass(frozen=True)
-class Kinship:
-    """How the open nodes follow from those of the level before."""
-
-    parent: Integers
-    parent_cut: NDArray[np.int32]
-    parent_bits: NDArray[np.uint8]
-
-    @classmethod
-    def of(cls, before: OwnNodes, partition: Partition, own: OwnSplits) -> "Kinship":
-        """Return who is whose child, after a level's partition."""
-        parents = np.flatnonzero(partition.split)
-        parent = parents[np.flatnonzero(partition.child_open) >> 1]
-        cut = np.full(before.tree.size, -1, np.int32)
-        number = ~before.columns.is_category[own.feature]
-        cut[own.node[number]] = own.feature[number]
-        return cls(parent, cut[parent], before.bits[parent])
-
-    def derive(self, nodes: OwnNodes, slots: Slots) -> OwnKin:
-        """Return which nodes need not be counted: the heavier of two siblings with like cells."""
-        cells, above = nodes.draws.cells(nodes.bits), nodes.draws.cells(self.parent_bits)
-        alike = (cells == above) & nodes.draws.shared_phase
-        first = np.flatnonzero(self.parent[1:] == self.parent[:-1])
-        first = first[alike[first] & alike[first + 1]]
-        derived = np.zeros(cells.size, np.bool_)
-        derived[first + (nodes.weight[first + 1] >= nodes.weight[first])] = True
-        return OwnKin(slots, derived, self.parent, self.parent_cut)
+def kin_of(nodes: OwnNodes, slots: Slots) -> OwnKin:
+    """Return which open nodes need not be counted: the heavier of two siblings with like cells."""
+    derived, draws = np.zeros(nodes.tree.size, np.bool_), nodes.draws
+    if draws.shared_phase:
+        cells, above = draws.cells(nodes.bits), draws.cells(nodes.parent_bits)
+        siblings.mark_heavier(nodes.parent, cells, above, nodes.weight, derived)
+    return OwnKin(slots, derived, nodes.parent, nodes.parent_cut)
 
 
 def draw_rows_of_trees(

@@ -4,6 +4,7 @@ A batch of trees grows at once from the same scores. What is kept between levels
 row is in; when the batch is finished, its leaf values are added to the scores.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,8 @@ from spinney.trees._kernels import gradient_histogram as histogram_kernels
 from spinney.trees._kernels import gradients as kernels
 from spinney.trees._kernels import rows as row_kernels
 from spinney.trees.binning import BinnedTable
-from spinney.trees.counts import Counts
+from spinney.trees.buffers import Buffers
+from spinney.trees.counts import Counts, packed_bits
 from spinney.trees.frontier import ColumnCells, Slots, line_sums
 from spinney.trees.level import Level
 from spinney.trees.losses import Gradients, Units
@@ -29,6 +31,7 @@ from spinney.typing import Bools, Integers, Keys
 _NO_ENTRIES = np.empty(0, np.uint32)
 _ROWS_OF_TASK = 1 << 15  # rows that a task moves, at least
 _SUMS_OF_TASK = 1 << 19  # rows, times columns, that a task sums, at least
+_LARGE = 1 << 17  # sums whose memory is worth keeping
 
 
 @dataclass(frozen=True)
@@ -234,14 +237,19 @@ def draw_segments(
     return counted, others
 
 
-def _histogram_tasks(counted: Segments, slots: Slots, n_threads: int) -> list[tuple[Range, Range]]:
-    """Return ranges of nodes and of slots, for tasks that sum gradients."""
+def _histogram_tasks(
+    counted: Segments, part_start: Integers, slots: Slots, n_threads: int
+) -> list[tuple[Range, Range]]:
+    """Return ranges of items, which are nodes in parts of a table, and of slots, for tasks."""
     n_nodes, n_slots = slots.feature.shape
-    every = ((0, n_nodes), (0, n_slots))
-    if n_threads == 1 or not n_nodes:
-        return [every] if n_nodes else []
+    n_items = n_nodes * (part_start.size - 1)
+    every = ((0, n_items), (0, n_slots))
+    if n_threads == 1 or not n_items:
+        return [every] if n_items else []
     n_used = np.maximum((slots.feature >= 0).sum(1), 1)
-    work = line_sums(counted.ends - counted.starts) * n_used + 64
+    held = (counted.ends - counted.starts)[:, : part_start[-1]]
+    rows = np.add.reduceat(held, part_start[:-1], axis=1)
+    work = (rows.T * n_used + 64).reshape(-1)
     total = int(work.sum())
     if total <= LITTLE_WORK:
         return [every]
@@ -263,17 +271,54 @@ def gradient_sums(
     n_threads: int,
 ) -> Counts:
     """Sum the gradients of nodes over the cells of their slots: (cells, 2 or 3) counters."""
-    sums = np.empty((slots.n_cells, 3 if has_h else 2), np.int64)
-    words = np.empty(slots.n_cells, np.uint64)
-    tasks = _histogram_tasks(counted, slots, n_threads)
+    whole = np.array([0, table.block_start.size - 1])
+    (found,) = sums_of_parts(
+        table, whole, columns, counted, slots, has_h=has_h, n_threads=n_threads
+    )
+    return found
+
+
+def sums_of_parts(
+    table: BinnedTable,
+    part_start: Integers,
+    columns: ColumnCells,
+    counted: Segments,
+    slots: Slots,
+    *,
+    has_h: bool,
+    n_threads: int,
+    sized: bool = False,
+    buffers: Buffers | None = None,
+) -> list[Counts]:
+    """Sum the gradients of nodes for each part of a table; a part is a range of its blocks.
+
+    If `sized`, the packed sizes are found at once, on all threads. Large sums take their memory
+    from `buffers`, if given.
+    """
+    shape = (part_start.size - 1, slots.n_cells, 3 if has_h else 2)
+    if buffers is None or math.prod(shape) < _LARGE:
+        sums = np.empty(shape, np.int64)
+    else:
+        sums = buffers.array(math.prod(shape), np.int64).reshape(shape)
+    tasks = _histogram_tasks(counted, part_start, slots, n_threads)
 
     def task(first: int, last: int) -> None:
-        for nodes, across in tasks[first:last]:
+        for items, across in tasks[first:last]:
             histogram_kernels.sum_gradients(
                 table.codes, table.block_start, table.n_columns, counted.entries, counted.starts,
-                counted.ends, nodes, across, slots.feature, slots.add, slots.shift, slots.cells,
-                slots.offset, columns.has_missing, has_h, words, sums,
+                counted.ends, part_start, items, across, slots.feature, slots.add, slots.shift,
+                slots.cells, slots.offset, columns.has_missing, has_h, sums,
             )  # fmt: skip
 
     run_ranges(task, [(i, i + 1) for i in range(len(tasks))], n_threads)
-    return Counts(sums, slots.ends.reshape(-1))
+    run_ends = slots.ends.reshape(-1)
+    found = [Counts(part, run_ends) for part in sums]
+    if sized:
+        work = np.full(len(found), slots.n_cells)
+
+        def measure(first: int, last: int) -> None:
+            for counts in found[first:last]:
+                counts.bits = packed_bits(counts.counters, run_ends)
+
+        run_ranges(measure, equal_ranges(work, n_threads), n_threads)
+    return found

@@ -261,7 +261,7 @@ class ClassCounts(ManyClasses):
 class ClippedSquares(BoundedLoss):
     """Half the squared error of a number, in units of half its range, from -1 to 1."""
 
-    clip: float = 1.0  # b
+    clip: float = 1.0  # b; below the standard deviation of targets once residuals are known
     link = "identity"
     n_outputs = 1
     n_sums = 2
@@ -295,9 +295,19 @@ class ClippedSquares(BoundedLoss):
 
     def added(self, scores: Floats, target: NDArray[Any]) -> Integers:
         """Return S g / b and S / 3 of each row."""
-        gradient = np.clip(scores[0] - _of_range(target), -self.clip, self.clip) / self.clip
         rows = np.full(target.size, SCALE // 3)
-        return np.stack([_towards_zero(SCALE * gradient), rows])
+        return np.stack([_towards_zero(SCALE * self.gradient(scores, target)), rows])
+
+    def gradient(self, scores: Floats, target: NDArray[Any]) -> Floats:
+        """Return g / b of each row, from -1 to 1."""
+        away = self.residual(scores, target)
+        clipped: Floats = np.clip(away, -self.clip, self.clip) / self.clip
+        return clipped
+
+    def residual(self, scores: Floats, target: NDArray[Any]) -> Floats:
+        """Return how far each row's score is above its target, in half the target's range."""
+        away: Floats = scores[0] - _of_range(target)
+        return away
 
     def read(
         self, sums: Floats, variance: float, base_sums: Integers

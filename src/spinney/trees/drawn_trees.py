@@ -1,4 +1,4 @@
-"""Complete trees over one or two columns each, drawn at random within public bins.
+"""Complete trees over one or two columns each, drawn at random within public bins, or of all bins.
 
 No row decides their shape. A tree of depth d has 2**d leaves, numbered from left to right; a node
 that has nothing left to divide sends all rows left.
@@ -84,6 +84,28 @@ class DrawnTrees:
             high[trees, 2 * at, slot] = np.where(is_cut, place, upper)
             lower = low[trees, 2 * at + 1, slot]
             low[trees, 2 * at + 1, slot] = np.where(is_cut, place + 1, lower)
+        return cls(columns, column, cut, goes_left)
+
+    @classmethod
+    def whole(cls, columns: ColumnCells, chosen: Integers) -> "DrawnTrees":
+        """Return a tree for each of some columns that has a leaf for every bin.
+
+        A node divides its bins in the middle; missing values count as the bin after the last.
+        """
+        last = columns.n_bins[chosen]
+        depth = max(1, int(last.max()).bit_length())
+        shape = (chosen.size, (1 << depth) - 1)
+        cut, goes_left = np.zeros(shape, np.int64), np.zeros((*shape, _BINS), np.bool_)
+        low, high = np.zeros((chosen.size, 1), np.int64), last[:, None]
+        for level in range(depth):
+            nodes = slice((1 << level) - 1, (2 << level) - 1)
+            place = np.where(low < high, (low + high) // 2, high)
+            cut[:, nodes] = np.minimum(place, last[:, None] - 1)
+            goes_left[:, nodes] = np.arange(_BINS) <= place[..., None]
+            goes_left[:, nodes, MISSING] = last[:, None] <= place
+            low, high = (np.repeat(ends, 2, axis=1) for ends in (low, high))
+            high[:, 0::2], low[:, 1::2] = place, np.minimum(place + 1, high[:, 1::2])
+        column = np.repeat(chosen.astype(np.int32)[:, None], shape[1], axis=1)
         return cls(columns, column, cut, goes_left)
 
     def repeated(self, times: int) -> "DrawnTrees":

@@ -17,9 +17,10 @@ from spinney.trees.batch import ColumnRules, draw_share
 from spinney.trees.frontier import tree_keys
 from spinney.trees.partition import Partition
 from spinney.trees.threads import equal_ranges, run_ranges, thread_count
-from spinney.typing import Bools, Keys
+from spinney.typing import Bools, Floats, Keys
 
 _DRAW_WORK = 64  # rows that cost as much as drawing a node's features
+_NO_PLACE = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,52 @@ class DrawnColumns:
 
     column: NDArray[np.int32]  # (n_open, n_slots) -1: none
     phase: NDArray[np.uint8]  # (n_open, n_slots) where cells begin, for the column's owner
+
+    def of_party(
+        self, party: int, owner: NDArray[np.int16], own_number: NDArray[np.int32]
+    ) -> "DrawnPart":
+        """Return a party's part, given the owner of each column and its number there."""
+        n_slots, most = np.empty(len(self.column), np.uint16), self.column.size
+        column, phase = np.empty(most, np.uint16), np.empty(most, np.uint8)
+        place = np.empty(most, np.int32)
+        n = kernels.offer(
+            self.column, self.phase, owner, own_number, party, n_slots, column, phase, place
+        )
+        return DrawnPart(n_slots, column[:n], phase[:n], place[:n])
+
+
+@dataclass(frozen=True)
+class DrawnPart:
+    """A party's part of the drawn columns, node after node."""
+
+    n_slots: NDArray[np.uint16]  # (n_open,) how many columns of each node
+    column: NDArray[np.uint16]  # by its number at the party
+    phase: NDArray[np.uint8]
+    place: NDArray[np.int32]  # of each column in the draw of its node
+
+
+class Winners:
+    """Whose cut wins each open node: the one with the highest gain."""
+
+    def __init__(self, n_open: int) -> None:
+        self._gain = np.full(n_open, -np.inf)
+        self.party = np.full(n_open, -1, np.int16)  # -1: none
+        self.place = np.full(n_open, _NO_PLACE, np.int64)  # of its column in the draw
+
+    def compare(
+        self,
+        party: int,
+        gain: Floats,
+        slot: NDArray[np.int16],
+        n_slots: NDArray[np.uint16],
+        place: NDArray[np.int32],
+    ) -> bool:
+        """Add a party's best gains; return whether they are of columns that it was offered.
+
+        If gains are equal, the column that was drawn first wins, as in a pooled table.
+        """
+        answer = (gain, slot, n_slots, place)
+        return bool(kernels.compare(party, *answer, self._gain, self.party, self.place))
 
 
 @dataclass(frozen=True)

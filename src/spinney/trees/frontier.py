@@ -246,44 +246,39 @@ class Frontier:
 
     def check(self, level: Level) -> None:
         """Raise unless decisions fit these nodes: kernels do not check what others sent."""
-        split = level.feature >= 0
-        n_split = int(np.count_nonzero(split))
-        with_set = level.subset >= 0
-        cut = split & ~level.stays
+        by_cut, n_open = level.threshold.size == 0, self.n_open
+        nodes = (level.feature, level.cut, level.subset)
         sound = (
-            level.feature.size == level.cut.size == level.subset.size == self.n_open
+            all(decision.size == n_open for decision in (*nodes, level.missing_left))
             and level.cut.dtype == self.low.dtype
-            and level.missing_left.size == self.n_open
-            and level.threshold.size in {0, self.n_open}
-            and level.child_open.size == 2 * n_split
-            and level.child_bits.size == level.child_derived.size == int(level.child_open.sum())
-            and bool(np.all((level.child_bits >= 1) & (level.child_bits <= _MOST_BITS)))
-            and int(level.feature.max(initial=-1)) < self.columns.n_columns
-            and int(level.subset.max(initial=-1)) < len(level.bin_sets)
-            and bool(np.all(with_set[cut] == self.columns.is_category[level.feature[cut]]))
-            and not bool(np.any(with_set[~cut]))
-            and not bool(np.any(split[self.line > 0]))
-            and self._stay_soundly(level, split, split & ~cut)
-        )
-        if sound and level.threshold.size == 0:
-            number = np.flatnonzero(split & ~with_set)
-            # A cut below the lowest open bin would give a range of negative length.
-            lowest = self.low[number, level.feature[number]]
-            sound = bool(np.all(level.cut[number] >= lowest))
+            and level.threshold.size in {0, n_open}
+            and kernels.fits(
+                *nodes, level.stays, level.child_open, level.child_bits, level.child_derived,
+                len(level.bin_sets), by_cut, _MOST_BITS, self.columns.is_category, self.low,
+                self.line,
+            )
+            and self._stay_soundly(level)
+        )  # fmt: skip
         if sound and level.where.size:
-            told = self.told_of(np.flatnonzero(split), level.stays[split])
+            split = np.flatnonzero(level.splits)
+            told = self.told_of(split, level.stays[split])
             sound = level.where.shape == (told.size, self.n_where)
         if not sound:
             raise ProtocolError("A level of the forest does not fit its open nodes.")
 
-    def _stay_soundly(self, level: Level, split: Bools, stays: Bools) -> bool:
+    def _stay_soundly(self, level: Level) -> bool:
         """Return whether nodes stay only where they may, and children have the lines they must."""
-        _, _, lines = self.stages_after(np.flatnonzero(split), stays[split])
-        may = self.draws.goes_on and bool(np.all(self.stage[stays] < _LAST_STAGE))
-        opened = level.child_open.reshape(-1, 2)[stays[split]]
+        split = np.flatnonzero(level.splits)
+        stays = level.stays[split]
+        if level.child_lines.shape != level.child_bits.shape:
+            return False
+        if not self._has_lost and not stays.any():  # as in nearly all levels
+            return not level.has_lines
+        _, _, lines = self.stages_after(split, stays)
+        may = self.draws.goes_on and bool(np.all(self.stage[split[stays]] < _LAST_STAGE))
+        opened = level.child_open.reshape(-1, 2)[stays]
         return (
-            level.child_lines.shape == level.child_bits.shape
-            and np.array_equal(level.child_lines, lines[level.child_open])
+            np.array_equal(level.child_lines, lines[level.child_open])
             and (may or not stays.any())
             and bool(opened[:, 0].all() and not opened[:, 1].any())
         )
@@ -301,6 +296,10 @@ class Frontier:
 
     def _open_children(self, level: Level) -> "Frontier":
         self.check(level)
+        return replace(self, **self._of_children(level))
+
+    def _of_children(self, level: Level) -> dict[str, Any]:
+        """Return what open children have that their parents have not."""
         n = level.child_bits.size
         tree, parent, parent_cut = (
             np.empty(n, np.int32),
@@ -315,7 +314,7 @@ class Frontier:
             self.draws.shared_phase, self.tree, self.key, self.phase_key, self.low, self.high,
             tree, key, phase_key, low, high, parent, parent_cut,
         )  # fmt: skip
-        split = np.flatnonzero(level.feature >= 0)
+        split = np.flatnonzero(level.splits)
         stays = level.stays[split]
         stage, lost, _ = self.stages_after(split, stays)
         if level.where.size:
@@ -331,7 +330,7 @@ class Frontier:
             found = {name: np.repeat(value, lines, axis=0) for name, value in found.items()}
             begin = np.repeat(np.cumsum(lines) - lines, lines)
             found["line"] = (np.arange(begin.size) - begin).astype(np.uint16)
-        return replace(self, **found)
+        return found
 
     @property
     def n_where(self) -> int:
@@ -396,13 +395,20 @@ def asked_slots(slots: Slots, derived: Bools, parent_cut: NDArray[np.int32]) -> 
     """
     if not derived.any():
         return slots
-    kept = (slots.feature.copy(), slots.add.copy(), slots.shift.copy(), slots.cells.copy())
-    siblings.keep_asked(derived, parent_cut, *kept)
-    return Slots.of(*kept)
+    feature, add = np.empty_like(slots.feature), np.empty_like(slots.add)
+    shift, cells = np.empty_like(slots.shift), np.empty_like(slots.cells)
+    offset = np.empty_like(slots.offset)
+    n_cells = siblings.lay_asked(
+        derived, parent_cut, slots.feature, slots.add, slots.shift, slots.cells,
+        feature, add, shift, cells, offset,
+    )  # fmt: skip
+    return Slots(feature, add, shift, cells, offset, n_cells)
 
 
 def line_sums(table: NDArray[Any]) -> Integers:
     """Return the sum of each line; numpy's own sum is slow for many short lines."""
+    if table.shape[1] == 1:
+        return table[:, 0].astype(np.int64)
     if len(table) < _FEW_LINES * table.shape[1]:
         found: Integers = np.add.reduce(table, axis=1, dtype=np.int64)
         return found

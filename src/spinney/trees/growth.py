@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spinney.trees._kernels import columns
 from spinney.trees._kernels.split import ALIKE, APART
 from spinney.trees.binning import Binning
 from spinney.trees.counts import Counters, Counts
@@ -53,6 +54,15 @@ class StoppingRules:
         least = max(self.min_samples_split, 2 * self.min_samples_leaf, 2)
         opened: Bools = (self.rows(moments) >= least) & self.is_mixed(moments, class_weight)
         return opened & may
+
+    def allows(self, child_open: Bools, rows: Integers, depth: int) -> bool:
+        """Return whether nodes at a depth may be opened, given the rows of all of them.
+
+        Of the rows of two siblings that stay closed nothing is asked.
+        """
+        ends = self.max_depth is not None and depth >= self.max_depth
+        least = max(self.min_samples_split, 2 * self.min_samples_leaf, 2)
+        return not columns.breaks_rules(child_open, rows, self.min_samples_leaf, least, ends)
 
     def rows(self, moments: Integers) -> Integers:
         """Return the number of rows in each node."""
@@ -213,14 +223,18 @@ class Growth:
         highest = np.iinfo(of_cut).max
         features = frontier.slots.feature if features is None else features
         best, features = _by_first_line(best, features, frontier)
-        best = replace(best, gain=best.gain * self._gain_unit)
+        if self._gain_unit != 1.0:
+            best = replace(best, gain=best.gain * self._gain_unit)
         accepted = self.rules.accepts(best, self.root_weight)
-        stays = (best.slot == ALIKE) & (frontier.line == 0) & frontier.draws.goes_on
+        stays = np.zeros(frontier.n_open, np.bool_)
+        if frontier.draws.goes_on:
+            stays = (best.slot == ALIKE) & (frontier.line == 0)
         if not self.levels:  # nothing is known about a root before it is counted
             opens = self.rules.opens(best.total, 0, self._class_weight)
             accepted, stays = accepted & opens, stays & opens
-        alike = np.flatnonzero(stays)
-        stays[alike] = frontier.has_more(alike, by_cells=by_cells)
+        if frontier.draws.goes_on:
+            alike = np.flatnonzero(stays)
+            stays[alike] = frontier.has_more(alike, by_cells=by_cells)
         split = np.flatnonzero(accepted | stays)
         stay = stays[split]
         feature = np.full(frontier.n_open, -1, np.int32)

@@ -112,15 +112,11 @@ def add_derived(frontier: Kin, above: Above, asked: Counters) -> Counters:
     that are sent.
     """
     slots = frontier.slots
-    out = np.zeros((slots.n_cells, asked.shape[1]), asked.dtype)
+    out = np.empty((slots.n_cells, asked.shape[1]), asked.dtype)
     # Both nodes of a pair are open, and they are adjacent.
-    place = np.arange(frontier.parent.size)
-    is_first = np.zeros(place.size, np.bool_)
-    is_first[:-1] = frontier.parent[1:] == frontier.parent[:-1]
-    sibling = np.where(is_first, place + 1, place - 1)
     siblings.derive(
         slots.feature, slots.cells, slots.offset, frontier.asked.feature, frontier.asked.offset,
-        asked, frontier.derived, sibling, frontier.parent, above.slots.feature,
+        asked, frontier.derived, frontier.parent, above.slots.feature,
         above.slots.offset, above.counters, out,
     )  # fmt: skip
     return out

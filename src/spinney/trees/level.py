@@ -175,6 +175,10 @@ class Level:
 
     def packed_size(self) -> int:
         """Return the length of `pack()` without encoding."""
+        return self._packed_size
+
+    @cached_property
+    def _packed_size(self) -> int:
         n_split = int(np.count_nonzero(self.feature >= 0))
         wide = int(self.feature.max(initial=-1)) >= 255
         n_flags = 4 * n_split + self.child_bits.size

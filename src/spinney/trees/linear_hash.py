@@ -23,9 +23,10 @@ Vector = NDArray[Any]  # of integers
 HashKeys = NDArray[np.uint32]  # (3, n)
 
 PRIMES: Final = (2**32 - 5, 2**32 - 17, 2**32 - 65, 2**32 - 99)
-_FOR_SMALL: Final = 2  # primes for values of up to 32 bits
+_ALL: Final = np.array(PRIMES, np.uint64)
+_FIRST: Final = _ALL[:2]  # primes for values of up to 32 bits
 _BLOCK: Final = 1024  # values; the keys of a block stay in the core's nearest cache
-_PER_ROW: Final = 64  # values whose hash costs about as much as counting a row
+_PER_ROW: Final = 4  # values whose hash costs about as much as counting a row in a column
 
 
 def n_hash_keys(vectors: Sequence[Vector]) -> int:
@@ -36,64 +37,40 @@ def n_hash_keys(vectors: Sequence[Vector]) -> int:
 def hash_keys(words: NDArray[np.uint64]) -> HashKeys:
     """Return the keys that random words stand for."""
     parts = words.reshape(len(PRIMES), -1)
-    return (parts % np.array(PRIMES, np.uint64)[:, None]).astype(np.uint32)
+    return (parts % _ALL[:, None]).astype(np.uint32)
 
 
 def linear_hash(vectors: Sequence[Vector], keys: HashKeys, n_threads: int) -> tuple[int, ...]:
     """Return one hash of all vectors per prime; unsigned words of 64 bits are not negative."""
-    inner, at = keys[:, :_BLOCK], _BLOCK
-    totals = [0] * len(PRIMES)
+    totals, at = np.zeros(len(PRIMES), np.uint64), _BLOCK
     for vector in vectors:
-        if not vector.size:
-            continue
-        outer = keys[:, at : at + _n_blocks(vector)]
-        at += outer.shape[1]
-        found = _hash(vector.reshape(-1), inner, outer, n_threads)
-        totals = [a + b for a, b in zip(totals, found, strict=True)]
-    return tuple(total % prime for total, prime in zip(totals, PRIMES, strict=True))
+        if vector.size:
+            _add_hash(vector.reshape(-1), keys, at, n_threads, totals)
+            at += _n_blocks(vector)
+    found: list[int] = (totals % _ALL).tolist()
+    return tuple(found)
 
 
 def _n_blocks(vector: Vector) -> int:
     return -(-vector.size // _BLOCK)
 
 
-def _hash(flat: Vector, inner: HashKeys, outer: HashKeys, n_threads: int) -> list[int]:
-    """Return the hash of a vector modulo each prime; 0 modulo one that it does not need."""
-    primes = np.array(PRIMES if flat.itemsize == 8 else PRIMES[:_FOR_SMALL], np.uint64)
-    used = np.ascontiguousarray(inner[: primes.size])
-    bits = 8 * flat.itemsize
-    totals = _hash_unsigned(flat.view(f"u{flat.itemsize}"), used, outer, primes, n_threads)
-    if flat.dtype.kind == "i" and flat.min(initial=0) < 0:  # its words stand for 2^bits more
-        negative = (flat < 0).astype(np.uint8)
-        more = _times(used, 1 << bits, primes)
-        totals -= _hash_unsigned(negative, more, outer, primes, n_threads)
-    return [*totals.tolist(), 0, 0][: len(PRIMES)]
-
-
-def _times(keys: HashKeys, factor: int, primes: NDArray[np.uint64]) -> HashKeys:
-    """Return keys times a number, modulo their primes."""
-    factors = np.array([factor % int(prime) for prime in primes], np.uint64)
-    return (keys * factors[:, None] % primes[:, None]).astype(np.uint32)
-
-
-def _hash_unsigned(
-    values: Vector,
-    inner: HashKeys,
-    outer: HashKeys,
-    primes: NDArray[np.uint64],
-    n_threads: int,
-) -> NDArray[np.int64]:
-    if n_threads == 1 or values.size // _PER_ROW <= LITTLE_WORK:
-        found = np.zeros(primes.size, np.uint64)
-        kernels.hash_blocks(values, inner, outer, primes, 0, outer.shape[1], found)
-        return found.astype(np.int64)
-    parts: list[NDArray[np.uint64]] = []
+def _add_hash(
+    flat: Vector, keys: HashKeys, at: int, n_threads: int, totals: NDArray[np.uint64]
+) -> None:
+    """Add the hash of a vector modulo each prime that it needs; its outer keys begin at `at`."""
+    primes = _ALL if flat.itemsize == 8 else _FIRST
+    values, n_blocks = flat.view(f"u{flat.itemsize}"), _n_blocks(flat)
+    common = (values, keys, _BLOCK, at, primes, flat.dtype.kind == "i")
+    if n_threads == 1 or flat.size // _PER_ROW <= LITTLE_WORK:
+        kernels.hash_blocks(*common, 0, n_blocks, totals)
+        return
 
     def task(first: int, last: int) -> None:
-        totals = np.zeros(primes.size, np.uint64)
-        kernels.hash_blocks(values, inner, outer, primes, first, last, totals)
-        parts.append(totals)
+        found = np.zeros(len(PRIMES), np.uint64)
+        kernels.hash_blocks(*common, first, last, found)
+        parts.append(found)
 
-    work = np.full(outer.shape[1], _BLOCK // _PER_ROW)
-    run_ranges(task, equal_ranges(work, n_threads), n_threads)
-    return np.sum(parts, axis=0, dtype=np.int64) if parts else np.zeros(primes.size, np.int64)
+    parts: list[NDArray[np.uint64]] = []  # appending is atomic
+    run_ranges(task, equal_ranges(np.full(n_blocks, _BLOCK // _PER_ROW), n_threads), n_threads)
+    totals += np.sum(parts, axis=0, dtype=np.uint64)

@@ -1,6 +1,6 @@
 """Turn summed gradients into decisions: the best cut of every open node of a batch of trees."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from spinney.trees.dtypes import CATEGORY_WORDS
 from spinney.trees.frontier import ColumnCells, Slots, line_sums
 from spinney.trees.losses import Units
 from spinney.trees.split import BestSplits
-from spinney.trees.threads import equal_ranges, run_ranges
+from spinney.trees.threads import run_ranges, shared_out
 from spinney.typing import Bools, Floats, Integers
 
 
@@ -40,7 +40,8 @@ class NewtonSearch:
         scores might become equal.
         """
         found = self._best(sums, slots, columns, low, high, is_bare=True)
-        return replace(found, gain=np.where(found.slot >= 0, found.gain, -np.inf))
+        found.gain[found.slot < 0] = -np.inf
+        return found
 
     def best_of_slots(
         self, sums: Counters, slots: Slots, columns: ColumnCells, low: Floats, high: Floats
@@ -85,15 +86,16 @@ class NewtonSearch:
                 best.gain, best.left, best.bin_set,
             )  # fmt: skip
 
-        run_ranges(task, equal_ranges(slots.cells_of_node, self.n_threads), self.n_threads)
+        parts = shared_out(lambda: slots.cells_of_node, n_nodes, self.n_threads)
+        run_ranges(task, parts, self.n_threads)
         return best
 
-    def score(self, moments: Integers, low: Floats, high: Floats) -> Floats:
-        """Return the scores of nodes that are not cut, bit for bit those of the search."""
-        g, h = moments[:, 1] * self.units.g, moments[:, 2] * self.units.h
-        own = np.minimum(np.maximum(-g / (h + self.l2), low), high)
-        scores: Floats = -2.0 * g * own - (h + self.l2) * own * own
-        return scores
+    def gains(self, best: BestSplits, low: Floats, high: Floats) -> Floats:
+        """Return by how much cuts, given with their scores, improve those of the nodes; 0: none."""
+        gain = np.zeros(best.slot.size)
+        units = (self.units.g, self.units.h, self.l2)
+        kernels.gains_of_scores(best.total, best.slot, best.gain, units, low, high, gain)
+        return gain
 
     def steps(self, moments: Integers, low: Floats, high: Floats) -> Floats:
         """Return the best values of nodes within bounds, given rows, gradients, curvatures."""

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from spinney.trees._kernels import columns as kernels
 from spinney.trees._kernels import histogram as counting
 from spinney.trees.binning import BinnedTable
-from spinney.trees.frontier import ColumnCells, Draws, Slots, bit_lengths
-from spinney.trees.partition import Bytes, Partition, side_bytes, starts_of
+from spinney.trees.frontier import ColumnCells, Draws, Slots
+from spinney.trees.partition import Bytes, Partition, side_bytes
 from spinney.trees.rows import Standing, standing_at_roots
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges, shared_out
 from spinney.typing import Bools, Codes, Floats, Integers, Keys
 
 _TASK_BYTES = 1 << 20  # histograms per task: searched while they are in the cache
-_MOST_BITS = np.uint8(40)
+_MOST_BITS = 40
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,9 @@ class OwnNodes:
     bits: NDArray[np.uint8]
     low: Codes  # (n_open, own columns) lowest bin that own cuts leave open
     high: Codes
+    parent: Integers  # among the nodes of the level before; none for roots
+    parent_cut: NDArray[np.int32]  # own column of a number that split the parent, or -1
+    parent_bits: NDArray[np.uint8]
 
     @classmethod
     def of_roots(
@@ -98,6 +101,9 @@ class OwnNodes:
             np.full(n_trees, bits, np.uint8),
             np.zeros_like(high),
             high,
+            np.zeros(0, np.int64),
+            np.zeros(0, np.int32),
+            np.zeros(0, np.uint8),
         )
 
     @property
@@ -105,22 +111,33 @@ class OwnNodes:
         """How many row entries each open node has."""
         return self.standing.rows_of_node
 
-    def slots(self, column: NDArray[np.int32], phase: NDArray[np.uint8]) -> Slots:
-        """Return the cells of the columns drawn for each node, (n_open, n_slots); -1: none."""
-        shape = column.shape
-        add, cells = np.empty(shape, np.int32), np.empty(shape, np.int32)
-        shift = np.empty(shape, np.uint8)
-        kernels.lay_cells(
-            column, phase, self.low, self.high, self.columns.n_bins, self.columns.is_category,
-            self.columns.has_missing, self.draws.cells(self.bits), add, shift, cells,
+    def slots(
+        self, n_slots: NDArray[np.uint16], column: NDArray[np.uint16], phase: NDArray[np.uint8]
+    ) -> Slots | None:
+        """Return the cells of the columns offered of each node, `n_slots` of them, in order.
+
+        None: some columns do not exist, or they are more or fewer than the nodes have.
+        """
+        most = kernels.most_offered(n_slots, column, self.columns.n_columns)
+        if most < 0:
+            return None
+        shape = (n_slots.size, most)
+        feature, add, cells = (np.empty(shape, np.int32) for _ in range(3))
+        shift, offset = np.empty(shape, np.uint8), np.empty(shape, np.int64)
+        n_cells = kernels.lay_offered(
+            n_slots, column, phase, self.low, self.high, self.columns.n_bins,
+            self.columns.is_category, self.columns.has_missing, self.draws.cells(self.bits),
+            feature, add, shift, cells, offset,
         )  # fmt: skip
-        return Slots.of(column, add, shift, cells)
+        return Slots(feature, add, shift, cells, offset, n_cells)
 
     def sides(self, table: BinnedTable, own: OwnSplits, n_threads: int) -> Bytes:
         """Return which row entries go left by this party's cuts, one bit each."""
         sizes = self.sizes[own.node]
-        begin = starts_of(side_bytes(sizes))
-        out = np.zeros(int(side_bytes(sizes).sum()), np.uint8)
+        n_bytes = side_bytes(sizes)
+        ends = n_bytes.cumsum()
+        begin = ends - n_bytes
+        out = np.zeros(int(ends[-1]) if ends.size else 0, np.uint8)
         subset = own.subset(self.columns)
         standing = self.standing
 
@@ -136,81 +153,57 @@ class OwnNodes:
 
     def exhausted(self, own: OwnSplits) -> Bools:
         """Return for both children of own cuts whether the column is exhausted there: (2 n,)."""
-        low, high, cut_at, above = self._ranges(own)
-        is_number = ~self.columns.is_category[own.feature]
-        can_end = is_number & ~self.columns.has_missing[own.feature]
         found = np.empty(2 * own.node.size, np.bool_)
-        found[0::2] = can_end & (low == cut_at)
-        found[1::2] = can_end & (above == high)
+        kernels.exhaust(
+            own.node, own.feature, own.cut, self.low, self.high, self.columns.is_category,
+            self.columns.has_missing, found,
+        )  # fmt: skip
         return found
-
-    def _ranges(self, own: OwnSplits) -> tuple[Codes, Codes, Codes, Codes]:
-        """Return lowest and highest bin of cut nodes, the left's highest, the right's lowest."""
-        low, high = self.low[own.node, own.feature], self.high[own.node, own.feature]
-        # A cell may extend past the highest open bin; only missing values are beyond that.
-        cut_at = np.minimum(own.cut, high)
-        return low, high, cut_at, (np.minimum(cut_at, 253) + 1).astype(np.uint8)
 
     def moved(
         self, table: BinnedTable, partition: Partition, n_threads: int, *, all_nodes: bool
     ) -> "MovedRows":
         """Move the rows of split nodes to their sides.
 
-        The rows of a node without open children are moved only if `all_nodes`.
+        The rows of a node without open children are moved only if `all_nodes`. The partition must
+        fit (`Partition.check`): kernels do not check what others sent.
         """
-        partition.check(self.sizes)
-        split = np.flatnonzero(partition.split)
-        sizes = self.sizes[split]
-        begin = starts_of(side_bytes(sizes))
-        wanted = partition.child_open.reshape(-1, 2).any(axis=1) | all_nodes
+        split, begin = partition.laid(self.sizes)
+        wanted: Bools = np.ones(split.size, np.bool_)
+        if not all_nodes:
+            np.any(partition.child_open.reshape(-1, 2), axis=1, out=wanted)
         standing = self.standing
-        left_ends = np.empty((split.size, standing.starts.shape[1]), np.int64)
-        left_weight = np.zeros(split.size, np.int64)
-        longest = int(np.diff(table.block_start).max(initial=0))
+        starts = np.empty((2 * split.size, standing.starts.shape[1]), np.int64)
+        ends, weight = np.empty_like(starts), np.empty(2 * split.size, np.int64)
+        longest = table.longest_block
 
         def task(first: int, last: int) -> None:
             kernels.move_rows(
                 standing.entries, standing.starts, standing.ends, first, last, split, wanted,
-                begin, partition.sides, longest, left_ends, left_weight,
+                begin, partition.sides, longest, self.weight, starts, ends, weight,
             )  # fmt: skip
 
-        run_ranges(task, shared_out(lambda: sizes, sizes.size, n_threads), n_threads)
-        starts = np.empty((2 * split.size, left_ends.shape[1]), np.int64)
-        ends = np.empty_like(starts)
-        starts[0::2], ends[0::2] = standing.starts[split], left_ends
-        starts[1::2], ends[1::2] = left_ends, standing.ends[split]
-        weight = np.empty(2 * split.size, np.int64)
-        weight[0::2], weight[1::2] = left_weight, self.weight[split] - left_weight
+        run_ranges(task, shared_out(lambda: self.sizes[split], split.size, n_threads), n_threads)
         return MovedRows(Standing(standing.entries, starts, ends), weight)
 
     def after(self, partition: Partition, moved: "MovedRows", own: OwnSplits) -> "OwnNodes":
         """Return the open children."""
-        parents = np.flatnonzero(partition.split)
-        child = np.flatnonzero(partition.child_open)
-        parent = parents[child >> 1]
-        low, high = self.low[parent], self.high[parent]
-        number = np.flatnonzero(~self.columns.is_category[own.feature])
-        cut_of_node = np.full(self.tree.size, -1, np.int64)
-        cut_of_node[own.node[number]] = number
-        which = cut_of_node[parent]
-        cuts = np.flatnonzero(which >= 0)
-        _, _, cut_at, above = self._ranges(own)
-        feature = own.feature[which[cuts]]
-        is_right = (child[cuts] & 1).astype(bool)
-        left, right = cuts[~is_right], cuts[is_right]
-        high[left, feature[~is_right]] = cut_at[which[left]]
-        low[right, feature[is_right]] = above[which[right]]
-        standing = moved.standing
-        weight = moved.weight[child]
+        n = np.count_nonzero(partition.child_open)
+        held = moved.standing
+        tree, cut, bits = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.uint8)
+        parent, weight = np.empty(n, np.int64), np.empty(n, np.int64)
+        starts = np.empty((n, held.starts.shape[1]), np.int64)
+        ends, low = np.empty_like(starts), np.empty((n, self.low.shape[1]), np.uint8)
+        high = np.empty_like(low)
+        kernels.open_children(
+            partition.split, partition.child_open, held.starts, held.ends, moved.weight, own.node,
+            own.feature, own.cut, self.columns.is_category, self.tree, self.low, self.high,
+            _MOST_BITS, parent, cut, tree, starts, ends, weight, bits, low, high,
+        )  # fmt: skip
+        standing = Standing(held.entries, starts, ends)
+        above = self.bits[parent]
         return OwnNodes(
-            self.columns,
-            self.draws,
-            Standing(standing.entries, standing.starts[child], standing.ends[child]),
-            self.tree[parent],
-            weight,
-            np.minimum(bit_lengths(weight), _MOST_BITS),
-            low,
-            high,
+            self.columns, self.draws, standing, tree, weight, bits, low, high, parent, cut, above
         )
 
 
@@ -251,6 +244,11 @@ class OwnSearch:
     least: LeastLeaf
     n_classes: int
     n_threads: int
+
+
+def can_be_cut(nodes: Integers, is_good: Bools) -> bool:
+    """Return whether numbers are places of nodes worth cutting, each once and in order."""
+    return nodes.ndim == 1 and bool(kernels.are_offered(nodes, is_good))
 
 
 @dataclass(frozen=True)

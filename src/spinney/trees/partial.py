@@ -6,7 +6,7 @@ that every part allows there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import ProtocolError
+from spinney.trees._kernels import columns as layout
 from spinney.trees._kernels import leaf_sets as kernels
 from spinney.trees.binning import Binning
 from spinney.trees.forest import Forest
@@ -82,6 +83,45 @@ class PartialForest:
         return found
 
 
+@dataclass(frozen=True)
+class LaidNodes:
+    """The nodes of trees that grow together, numbered level by level, and where each is laid.
+
+    They are laid tree by tree, in breadth-first order.
+    """
+
+    tree: Integers  # of each node
+    opened: Integers  # the numbers of all nodes that were open, level by level
+    split: Integers  # of those that are split
+    place: Integers  # of each node
+    tree_start: Integers
+    left: NDArray[np.uint32]  # by place; a leaf is its own left child
+
+    @classmethod
+    def of(cls, n_trees: int, levels: Sequence[Partition]) -> "LaidNodes":
+        """Lay the nodes of all levels."""
+        none = [np.zeros(0, np.bool_)]
+        split = np.concatenate(none + [level.split for level in levels])
+        child_open = np.concatenate(none + [level.child_open for level in levels])
+        n = n_trees + child_open.size
+        tree, opened, place = (
+            np.empty(n, np.int64),
+            np.empty(split.size, np.int64),
+            np.empty(n, np.int64),
+        )
+        cut, left = np.empty(child_open.size // 2, np.int64), np.empty(n, np.uint32)
+        tree_start = np.empty(n_trees + 1, np.int64)
+        layout.lay_nodes(split, child_open, tree, opened, cut, place, tree_start, left)
+        return cls(tree, opened, cut, place, tree_start, left)
+
+    @property
+    def leaves(self) -> Integers:
+        """The numbers of all leaves."""
+        is_leaf = np.ones(self.tree.size, np.bool_)
+        is_leaf[self.split] = False
+        return is_leaf.nonzero()[0]
+
+
 def partial_forest(
     n_trees: int,
     levels: Sequence[tuple[Partition, OwnSplits]],
@@ -95,51 +135,37 @@ def partial_forest(
 
     A party that knows all gains may pass the `gains` of each depth's split nodes.
     """
-    trees = [np.arange(n_trees, dtype=np.int32)]
-    is_open = [np.ones(n_trees, np.bool_)]
-    for partition, _ in levels:
-        trees.append(np.repeat(trees[-1][is_open[-1]][partition.split], 2))
-        is_open.append(partition.child_open)
-    tree = np.concatenate(trees)
-    n = tree.size
+    laid = LaidNodes.of(n_trees, [partition for partition, _ in levels])
+    n, place = laid.tree.size, laid.place
     feature = np.full(n, LEAF, np.int32)
     threshold, gain = np.zeros(n, np.float32), np.zeros(n)
     missing_left, subset = np.zeros(n, np.bool_), np.full(n, -1, np.int32)
-    left = np.arange(n)
     sets = empty_bin_sets(0)
     if levels:  # all levels at once: many trees grow one after another, and most are small
-        opened = np.flatnonzero(np.concatenate(is_open[:-1]))
-        split = opened[np.concatenate([partition.split for partition, _ in levels])]
+        split = place[laid.split]
         feature[split] = ELSEWHERE
-        left[split] = n_trees + 2 * np.arange(split.size)
         if gains:
             n_split = [partition.child_open.size // 2 for partition, _ in levels]
             known = [np.full(size, gains.get(depth, 0.0)) for depth, size in enumerate(n_split)]
             gain[split] = np.concatenate(known)
         own = _joined_cuts(levels)
-        at = opened[own.node]
+        at = place[laid.opened[own.node]]
         feature[at], missing_left[at], gain[at] = own.feature, own.missing_left, own.gain
         if binning is not None:
             threshold[at] = binning.thresholds(own.feature, own.cut)
             with_set = binning.columns.is_category[own.feature]
-            subset[at[with_set]] = np.arange(np.count_nonzero(with_set))
-            sets = own.bin_set[with_set]
-    order = np.argsort(tree, kind="stable")
-    new_of_old = np.empty(n, np.int64)
-    new_of_old[order] = np.arange(n)
-    held = np.concatenate(moments) if moments else np.zeros((n, 0), np.int64)
+            if with_set.any():
+                subset[at[with_set]] = np.arange(np.count_nonzero(with_set))
+                sets = own.bin_set[with_set]
+    held = np.zeros((n, 0), np.int64)
+    if moments:
+        found = np.concatenate(moments)
+        held = np.empty_like(found)
+        held[place] = found
     return PartialForest(
-        np.searchsorted(tree[order], np.arange(n_trees + 1)).astype(np.int64),
-        new_of_old[left[order]].astype(np.uint32),
-        feature[order],
-        threshold[order],
-        missing_left[order],
-        subset[order],
-        sets,
-        gain[order],
-        held[order],
-        values.of(held[order]) if values is not None else np.zeros((n, 0)),
-    )
+        laid.tree_start, laid.left, feature, threshold, missing_left, subset, sets, gain, held,
+        values.of(held) if values is not None else np.zeros((n, 0)),
+    )  # fmt: skip
 
 
 def _joined_cuts(levels: Sequence[tuple[Partition, OwnSplits]]) -> OwnSplits:
@@ -148,11 +174,15 @@ def _joined_cuts(levels: Sequence[tuple[Partition, OwnSplits]]) -> OwnSplits:
     for partition, own in levels:
         nodes.append(own.node + before)
         before += partition.split.size
-    parts = {
-        field.name: np.concatenate([getattr(own, field.name) for _, own in levels])
-        for field in fields(OwnSplits)
-    }
-    return OwnSplits(**parts | {"node": np.concatenate(nodes)})
+    parts = [own for _, own in levels]
+    return OwnSplits(
+        np.concatenate(nodes),
+        np.concatenate([own.feature for own in parts]),
+        np.concatenate([own.cut for own in parts]),
+        np.concatenate([own.missing_left for own in parts]),
+        np.concatenate([own.bin_set for own in parts]),
+        np.concatenate([own.gain for own in parts]),
+    )
 
 
 def join_forests(

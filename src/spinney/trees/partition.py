@@ -91,23 +91,26 @@ class Partition:
         return cls(split, children, sides, seal, turns)
 
     def has_sides(self, nodes: Integers, sizes: Integers, sides: Bytes) -> bool:
-        """Return whether some nodes are split to these sides; `sizes` are those of all open nodes.
+        """Return whether some nodes, in order, are split to these sides; `sizes` are all nodes'.
 
         It must fit the open nodes (`check`).
         """
-        split = np.flatnonzero(self.split)
-        n_bytes = side_bytes(sizes[nodes])
-        if not np.all(self.split[nodes]) or sides.size != n_bytes.sum():
-            return False
-        begin = starts_of(side_bytes(sizes[split]))[np.searchsorted(split, nodes)]
-        return bool(kernels.are_runs_equal(self.sides, begin, n_bytes, sides))
+        return bool(kernels.has_sides(self.split, sizes, self.sides, nodes, sides))
+
+    def laid(self, sizes: Integers) -> tuple[Integers, Integers]:
+        """Return which open nodes are split, and where the sides of each begin."""
+        node, begin = np.empty((2, self.child_open.size // 2), np.int64)
+        kernels.lay_sides(self.split, sizes, node, begin)
+        return node, begin
 
     def check(self, sizes: Integers) -> None:
         """Raise unless it fits open nodes with these row entries; others may have sent it."""
-        n_split = int(self.split.sum()) if self.split.shape == sizes.shape else -1
+        n_split, n_bytes = -1, -1
+        if self.split.shape == sizes.shape:
+            n_split, n_bytes = kernels.count_sides(self.split, sizes)
         if (
             self.child_open.size != 2 * n_split
-            or self.sides.size != side_bytes(sizes[self.split]).sum()
+            or self.sides.size != n_bytes
             or self.turns.size not in {0, n_split}
         ):
             raise ProtocolError("A level's partition does not fit its open nodes.")

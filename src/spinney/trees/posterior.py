@@ -32,6 +32,11 @@ class Steps:
     of_nodes: tuple[Floats, ...]  # per level, (n_outputs, nodes of the level)
     deviation: tuple[Floats, ...]  # the same: standard deviations
 
+    def shortened(self, rate: float) -> "Steps":
+        """Return steps that go only a part of the way."""
+        moved = tuple(level * rate for level in self.of_nodes)
+        return Steps(moved, tuple(level * rate for level in self.deviation))
+
     def with_one_root(self) -> "Steps":
         """Return steps of trees that are added at once: together they move all rows once.
 

@@ -127,12 +127,11 @@ def count_refined(
             if not n_cells:
                 continue
             kernels.ordered_words(values[column], words)
-            found = np.zeros((n_cells + 1, 1 << bits), np.int32)
+            found = counts[ends[column] - (n_cells << bits) : ends[column]]
             kernels.count_digits(
                 words, np.isnan(values[column]), refinement.step, *refinement.tables[column],
-                refinement.shift, (1 << bits) - 1, found,
+                refinement.shift, (1 << bits) - 1, found.reshape(n_cells, 1 << bits),
             )  # fmt: skip
-            counts[ends[column] - (n_cells << bits) : ends[column]] += found[1:].ravel()
 
     run_ranges(task, column_ranges(len(values), n_threads), n_threads)
 

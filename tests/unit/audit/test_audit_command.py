@@ -410,3 +410,30 @@ def test_a_forest_too_large_for_memory_is_refused(run, monkeypatch):
     assert code == 10
     assert "more than an audit holds in memory" in said
     assert "--table FILE" in said
+
+
+def test_a_run_that_left_without_what_nobody_declared_is_audited_with_its_job(place):
+    """Its schema lacks a rare category and the ends of a range, which the job reads again."""
+    rows = [(age, "knee" if n == 4 else ward, float(age or 50) * 1.37) for n, (age, ward, _) in
+            enumerate(place.visits())]  # fmt: skip
+    place.csv("costs.csv", rows, header=("age", "ward", "cost"))
+    job = """
+        [job]
+        name = "costs"
+        task = "regression"
+        [table]
+        source = "csv"
+        path = "costs.csv"
+        label = "cost"
+        [settings]
+        n_estimators = 2
+        random_state = 0
+        [simulation]
+        n_parties = 3
+    """
+    (place.folder / "costs.toml").write_text(job)
+    assert place.run("simulate", "costs.toml", "--out", "run").exit_code == 0
+    report = (place.folder / "run/report.json").read_text()
+    assert "1 range that nobody declared rounded outward: the ends are cells of rows" in report
+    done = place.run("audit", "run", "--job", "costs.toml", *FEW)
+    assert done.exit_code == 0, done.stderr

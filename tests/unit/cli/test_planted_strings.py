@@ -197,6 +197,34 @@ def test_every_estimator_is_planted():
     assert sorted(names) == sorted(FAMILIES)
 
 
+LOWEST, HIGHEST = -27.182818, 131.415927
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name.endswith("Regressor")])
+def test_the_ends_of_a_range_that_nobody_declared_do_not_leave(tmp_path, name):
+    """The smallest and the largest amount are somebody's."""
+    table = planted()[["age", "ward", "unused"]]
+    amount = table.pop("age").to_numpy() + 0.125
+    amount[[7, 9]] = LOWEST, HIGHEST
+    table["size"] = np.random.default_rng(2).normal(size=N).round(3)
+    model = getattr(spinney, name)(random_state=0, **FAMILIES[name])
+    given = {"party": deal_rows(np.zeros(N), n_parties=3, random_state=0)}
+    if "column_party" in FAMILIES[name]:
+        model.set_params(column_party={"a": ["size"], "b": ["ward", "unused"]})
+        model.set_params(consent=("a", "b"))
+        given = {}
+    with pytest.warns(PrivacyLeakWarning):
+        model.fit(table, amount, **given)
+    model.save(tmp_path / "m.spinney")
+    label = spinney.load_model(tmp_path / "m.spinney").model_.schema.label
+    assert label.range == (-30.0, 140.0)
+    data = (tmp_path / "m.spinney").read_bytes()
+    if not name.startswith("Genetic"):  # one tree a party: no joint export
+        data += model.to_onnx().SerializeToString()
+    for told in (b"27.1828", b"131.4159"):
+        assert told not in data
+
+
 def exports_of(model):
     """Return every form in which a model can leave, as bytes; a form that it has not is left out.
 

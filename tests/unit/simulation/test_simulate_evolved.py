@@ -30,7 +30,7 @@ def test_the_example_of_evolved_trees_gives_every_party_a_tree(tmp_path):
         assert {"f1", "local_f1", "pooled_f1", "gain_f1"} <= set(found.intervals)
         assert {"joint_tree_f1", "joint_forest_f1"} <= set(found.scores) & set(found.intervals)
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    for words in ("F1 own tree, evolved together", "F1 joint tree", "F1 joint forest"):
+    for words in ("own tree, evolved together", "joint tree", "joint forest", "F1 by party"):
         assert words in page
     assert outcome.beside in page
     assert {"joint_tree", "joint_forest"} <= set(outcome.mean)

@@ -115,8 +115,25 @@ def test_every_kind_of_field_comes_back():
 
 
 def test_the_size_is_known_without_encoding():
-    for sent in (message(), message(matrix=np.zeros((300, 70), np.float32)), message(text="")):
+    texts = ["", *(letter * n for letter in "aé" for n in (31, 32, 255, 256, 65_535, 65_536))]
+    others = (
+        message(matrix=np.zeros((300, 70), np.float32)),
+        message(number=-40),
+        message(names=()),
+    )
+    for sent in (message(), *others, *(message(text=text) for text in texts)):
         assert codec.encoded_size(sent) == len(codec.encode(sent))
+
+
+@dataclass(frozen=True)
+class Levels:
+    newest: tuple[Packed, ...]
+
+
+@pytest.mark.parametrize("n", [0, 1, 20])
+def test_the_size_of_packed_values_in_a_row_is_known_without_encoding(n):
+    sent = Levels(tuple(Packed(bytes(100 * k)) for k in range(n)))
+    assert codec.encoded_size(sent) == len(codec.encode(sent))
 
 
 def test_a_measure_of_messages_that_repeat_fields_is_that_of_each():

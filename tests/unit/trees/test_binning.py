@@ -191,3 +191,28 @@ def test_every_column_falls_to_one_thread(n_columns, n_threads):
     ranges = column_ranges(n_columns, n_threads)
     assert [i for a, b in ranges for i in range(a, b)] == list(range(n_columns))
     assert len(ranges) <= n_threads
+
+
+def test_tables_side_by_side_keep_their_blocks():
+    random = np.random.default_rng(3)
+
+    def table(heights):
+        rows = sum(heights)
+        return BinnedTable(
+            random.integers(0, 255, rows * 2).astype(np.uint8),
+            np.cumsum([0, *heights]),
+            2,
+            random.integers(0, 2, rows).astype(np.uint8),
+            random.integers(0, 2**63, rows).astype(np.uint64),
+        )
+
+    apart = [table(heights) for heights in ([3, 2], [0], [4])]
+    given = [*apart]
+    joined = BinnedTable.side_by_side(given)
+    assert not given  # so that no table is held twice
+    assert joined.block_start.tolist() == [0, 3, 5, 5, 9]
+    assert np.array_equal(joined.by_column(), np.hstack([one.by_column() for one in apart]))
+    for name in ("target", "keys"):
+        assert np.array_equal(
+            getattr(joined, name), np.concatenate([getattr(one, name) for one in apart])
+        )

@@ -46,13 +46,16 @@ def test_every_node_is_moved_once_in_every_block(rows, n_threads):
 @pytest.mark.parametrize("rows", SHAPES)
 @pytest.mark.parametrize("n_slots", [1, 2, 31])
 @pytest.mark.parametrize("n_threads", [1, 2, 16])
-def test_every_slot_of_every_node_is_summed_once(rows, n_slots, n_threads):
+def test_every_slot_of_every_node_is_summed_once_in_every_part(rows, n_slots, n_threads):
     held, n_nodes = segments(rows), len(rows)
     ones = np.ones((n_nodes, n_slots), np.int32)
     slots = Slots.of(ones, ones, ones.astype(np.uint8), ones)
-    tasks = _histogram_tasks(held, slots, n_threads)
-    assert covered(tasks) == list(product(range(n_nodes), range(n_slots)))
-    assert len(tasks) <= max(1, TASKS_PER_THREAD * n_threads)
+    n_blocks = held.starts.shape[1]
+    for part_start in ([0, n_blocks], [*range(n_blocks + 1)], [n_blocks - 1, n_blocks]):
+        tasks = _histogram_tasks(held, np.array(part_start), slots, n_threads)
+        n_items = n_nodes * (len(part_start) - 1)
+        assert covered(tasks) == list(product(range(n_items), range(n_slots)))
+        assert len(tasks) <= max(1, TASKS_PER_THREAD * n_threads)
 
 
 def test_a_level_of_little_work_is_one_task():

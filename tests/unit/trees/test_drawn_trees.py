@@ -47,6 +47,32 @@ def test_categories_end_in_leaves_of_their_own_while_there_are_leaves(binning):
     assert max(apart) == 5
 
 
+def test_whole_trees_have_a_leaf_for_every_bin_and_one_for_missing_values():
+    sizes = (1, 2, 3, 128, 255)
+    edges = tuple(np.arange(size - 1, dtype=np.float32) for size in sizes)
+    categories = (np.arange(200, dtype=np.uint8),)
+    binning = Binning(
+        (*edges, np.zeros(0, np.float32)),
+        (*(NOTHING for _ in sizes), *categories),
+        np.ones(6, bool),
+    )
+    chosen = np.flatnonzero(binning.columns.n_bins > 1)
+    trees = DrawnTrees.whole(binning.columns, chosen)
+    n_leaves = 1 << trees.depth
+    numbers = np.arange(trees.n_trees * n_leaves, dtype=np.int64)[:, None]
+    levels = trees.levels()
+    forest = forest_of_leaves(trees.n_trees, levels, numbers, binning, LeafValues(np.ones(1)))
+    for tree, column in enumerate(chosen):
+        n_bins = int(binning.columns.n_bins[column])
+        codes = np.tile(np.append(np.arange(n_bins), 255).astype(np.uint8), (6, 1))
+        leaf = trees.leaves(codes, tree)
+        assert np.unique(leaf).size == n_bins + 1
+        values = np.zeros((n_bins + 1, 6), np.float32)
+        values[:, column] = np.append(np.arange(n_bins) - (column < 5) * 0.5, np.nan)
+        found = forest.moments[forest.leaves(values, tree), 0] - tree * n_leaves
+        assert np.array_equal(found, leaf)
+
+
 def test_edges_are_fine_where_rows_are_however_wide_the_range():
     random = np.random.RandomState(0)
     counts = cell_counts(random.rand(5000).astype(np.float32), (0.0, 100.0), 1024)

@@ -4,14 +4,20 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spinney.jobs.checking.notes import Choices, Note, share, some, some_cells
+from spinney.jobs.checking.notes import Choices, Note, some, some_cells
+from spinney.jobs.checking.numbers import (
+    NEAR,
+    expression_of,
+    is_marked,
+    marked_note,
+    number_notes,
+)
 from spinney.tables.describe import FEW_VALUES, MAX_UNDECLARED
 from spinney.tables.files import name_in_sql, text_in_sql
-from spinney.tables.profile import COMMA, GROUPED, ColumnProfile
+from spinney.tables.profile import ColumnProfile
 from spinney.tables.schema import Kind
 from spinney.tables.withheld import FEW_ROWS
 
-NEAR: Final = 0.9  # so many cells alike make a column near-numeric, or dates
 _ODD_TEXTS: Final = 5  # so many different words mean "missing"; more are codes
 
 
@@ -97,58 +103,22 @@ def _as_dates(profile: ColumnProfile, choices: Choices) -> Use | None:
 def _as_number(profile: ColumnProfile, choices: Choices) -> Use | None:
     if profile.n_numbers < NEAR * profile.n_known or profile.n_odd_texts > _ODD_TEXTS:
         return None
-    name, column = profile.name, name_in_sql(profile.name)
-    use = Use(name, "number", ends=_ends(profile))
     if _tells_rows_apart(profile):
+        is_id = profile.n_known == profile.n_rows
+        seen = "is unique in every row" if is_id else "differs in every row that has it"
         return _left_out(
             profile,
-            "is unique in every row; it was left out as an identifier.",
+            f"{seen}; it was left out as an identifier.",
             "To use it, list it among the columns of a job file.",
-            is_id=True,
+            is_id=is_id,
         )
-    text = f"CAST({column} AS VARCHAR)"
-    notes: list[Note] = []
-    cases: list[str] = []
-    is_decimal = profile.n_comma > 0 or choices.decimal == ","
-    if profile.n_comma or profile.n_grouped:
-        comma, grouped = (
-            f"regexp_matches({text}, '{COMMA}')",
-            f"regexp_matches({text}, '{GROUPED}')",
-        )
-        if is_decimal:
-            number = f"replace(replace({text}, '.', ''), ',', '.')"
-            cases.append(f"WHEN {comma} THEN TRY_CAST({number} AS DOUBLE)")
-        else:
-            number = f"replace({text}, ',', '')"
-            cases.append(f"WHEN {grouped} THEN TRY_CAST({number} AS DOUBLE)")
-        what = "decimals" if is_decimal else "thousands"
-        other = "." if is_decimal else ","
-        notes.append(
-            Note(
-                "changed",
-                name,
-                f"Column {name!r} holds numbers with a comma before the {what}; they are read so.",
-                f"If that is wrong: --decimal {other!r}.",
-            )
-        )
-    if profile.odd:
-        n_odd = profile.n_known - profile.n_numbers
-        words = " ".join(f"--na {text!r}" for text, _ in profile.odd[:3])
-        notes.append(
-            Note(
-                "changed",
-                name,
-                f"Column {name!r} holds numbers, but for {some(n_odd, 'cell', 'cells')} "
-                f"({share(n_odd, profile.n_known)}): {some_cells(profile.odd)}; they are read as "
-                "missing.",
-                f"Correct them, or confirm that they mean missing: {words}.",
-            )
-        )
-    if not (cases or profile.odd):
-        return use
-    rest = f"TRY_CAST({text} AS DOUBLE)"
-    expression = f"CASE {' '.join(cases)} ELSE {rest} END" if cases else rest
-    return replace(use, expression=expression, notes=tuple(notes))
+    return Use(
+        profile.name,
+        "number",
+        expression_of(profile, choices.decimal),
+        _ends(profile),
+        notes=tuple(number_notes(profile, choices.decimal)),
+    )
 
 
 def _ends(profile: ColumnProfile) -> tuple[float, float] | None:
@@ -159,13 +129,22 @@ def _ends(profile: ColumnProfile) -> tuple[float, float] | None:
 
 def _tells_rows_apart(profile: ColumnProfile) -> bool:
     """Return whether whole numbers differ in every row, so that a split may single out a row."""
-    n, low, high = profile.n_rows, profile.low, profile.high
+    n, low, high = profile.n_known, profile.low, profile.high
     if not (profile.n_distinct == profile.n_whole == n > 1) or low is None or high is None:
         return False
     return n > FEW_VALUES or high - low == n - 1
 
 
 def _as_category(profile: ColumnProfile) -> Use:
+    use = _judged_category(profile)
+    if not is_marked(profile):
+        return use
+    note = marked_note(profile, is_left_out=use.kind is None)
+    rest = use.notes if use.kind is not None else ()
+    return replace(use, notes=(note, *rest), is_id=False)
+
+
+def _judged_category(profile: ColumnProfile) -> Use:
     name = profile.name
     if profile.n_distinct == profile.n_rows > 1:
         return _left_out(
@@ -200,7 +179,8 @@ def _as_category(profile: ColumnProfile) -> Use:
         notes.append(spelling_note("Column", name, mapping))
         # What few rows hold becomes "other" in a job file, which must not name it.
         mapping = {old: new for old, new in mapping.items() if new in held}
-    if profile.n_numbers >= profile.n_known / 2 and profile.type == "text":
+    mixes = profile.n_numbers >= profile.n_known / 2 and profile.type == "text"
+    if mixes and not is_marked(profile):
         notes.append(
             Note(
                 "look",

@@ -11,9 +11,7 @@ from spinney.jobs.checking.table import Checked
 from spinney.tables.files import name_in_sql, text_in_sql
 from spinney.tables.outside import OTHER
 from spinney.tables.profile import ColumnProfile
-from spinney.tables.withheld import FEW_ROWS
-
-_PARTS = 20  # a range is rounded to so many parts, or to coarser ones
+from spinney.tables.withheld import FEW_ROWS, PARTS, round_number
 
 
 def job_name(checked: Checked) -> str:
@@ -148,21 +146,13 @@ def _range(profile: ColumnProfile, use: Use) -> str:
     assert use.ends is not None
     low, high = use.ends
     distinct = profile.n_distinct
-    unit = _round_number(max((high - low) / _PARTS, 2 * (high - low) / max(distinct - 1, 1)))
+    unit = round_number(max((high - low) / PARTS, 2 * (high - low) / max(distinct - 1, 1)))
     held = _rows_of(profile) if use.expression is None else {}
     if held.get(low, 0) < FEW_ROWS:
         low = math.floor(low / unit) * unit
     if held.get(high, 0) < FEW_ROWS:
         high = math.ceil(high / unit) * unit
     return f"[{low:.15g}, {high:.15g}]"
-
-
-def _round_number(least: float) -> float:
-    """Return 1, 2 or 5 times a power of ten, at least so much."""
-    if least <= 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(least))
-    return power * next(step for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9))
 
 
 def _rows_of(profile: ColumnProfile) -> dict[float, int]:

@@ -60,7 +60,7 @@ def _amount(profile: ColumnProfile, task: str | None, choices: Choices) -> Label
             f"The label {profile.name!r} holds text, but a regression predicts numbers. Convert "
             "it, name the texts that mean missing with --na, or use --task classification."
         )
-    notes = list(found.notes)
+    notes = [note for note in found.notes if note.weight == "changed"]  # a label may be unique
     if task is None:
         notes.append(
             Note(

@@ -44,7 +44,10 @@ def share(part: int, whole: int) -> str:
     percent = 100 * part / max(whole, 1)
     if 0 < percent < 0.1:
         return "below 0.1 %"
-    return f"{percent:.1f} %" if percent < 10 and part else f"{percent:.0f} %"
+    if 99.9 < percent < 100:
+        return "above 99.9 %"
+    is_whole = not part or 10 <= percent <= 99 or percent == 100
+    return f"{percent:.0f} %" if is_whole else f"{percent:.1f} %"
 
 
 def some_cells(cells: tuple[tuple[str, int], ...], at_most: int = 4) -> str:

@@ -1,5 +1,6 @@
 """Check a whole table: every column, the label, what leaks it, and what a job will take."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -43,8 +44,11 @@ class Checked:
 
     @property
     def megabytes(self) -> float:
-        """About how much memory a simulation takes beyond the program's own, in MB."""
-        return max(1.0, self.profile.n_rows * (len(self.used) + 40) * 3 / 1e6)
+        """About how much memory a simulation with five parties takes, in MB.
+
+        Rows are in every tree's lists; DuckDB and the parties' histograms grow with the columns.
+        """
+        return 400.0 + 0.006 * self.profile.n_rows + 20.0 * math.sqrt(len(self.used))
 
     @property
     def seconds(self) -> float:

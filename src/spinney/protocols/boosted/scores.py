@@ -36,15 +36,19 @@ class RowScores:
         base: tuple[int, ...],
         table: BinnedTable,
         n_threads: int,
+        *,
         share: Shares = ALIKE,
+        first_row: Integers | None = None,
     ) -> None:
+        """Begin before the first tree; `first_row` is that of each of several parties' rows."""
+        self._first_row = np.zeros(1, np.int64) if first_row is None else first_row
         self._objective = objective
         self._target: NDArray[np.integer] = table.target
         self._share = share
         self._n_threads = n_threads
         self.is_apart = rows_apart(objective.settings, table.keys)
         self.scores = np.repeat(np.array(base, np.int64)[:, None], table.n_rows, axis=1)
-        self.course: list[Integers] = []  # before the first batch, after each
+        self.course: list[Integers] = []  # by party; before the first batch, after each
         self.note_losses()
 
     def gradients(self) -> Gradients:
@@ -60,10 +64,16 @@ class RowScores:
         Rows with weights are counted in steps of 2^-16 of the largest.
         """
         objective, apart, share = self._objective, self.is_apart, self._share
-        found = np.zeros((-(-self.scores.shape[1] // _LOSS_ROWS), 4), np.int64)
+        ends = [*self._first_row[1:].tolist(), self.scores.shape[1]]
+        parts = [
+            (party, slice(first, min(first + _LOSS_ROWS, end)))
+            for party, (begin, end) in enumerate(zip(self._first_row.tolist(), ends, strict=True))
+            for first in range(begin, end, _LOSS_ROWS)
+        ]
+        found = np.zeros((len(parts), 4), np.int64)
 
         def task(part: int, _: int) -> None:
-            at = slice(part * _LOSS_ROWS, (part + 1) * _LOSS_ROWS)
+            at = parts[part][1]
             target, held = self._target[at], share[at]
             sides = (~apart[at], apart[at]) if apart.size else (np.ones(target.size, np.bool_),)
             for side, chosen in enumerate(sides):
@@ -73,20 +83,22 @@ class RowScores:
                 )
                 found[part, 2 * side : 2 * side + 2] = n, loss
 
-        run_ranges(task, [(part, part + 1) for part in range(len(found))], self._n_threads)
-        self.course.append(found.sum(axis=0))
+        run_ranges(task, [(part, part + 1) for part in range(len(parts))], self._n_threads)
+        course = np.zeros((len(ends), 4), np.int64)
+        np.add.at(course, np.array([party for party, _ in parts], np.intp), found)
+        self.course.append(course)
 
-    def guesses(self) -> Floats:
+    def guesses(self, rows: slice = slice(None)) -> Floats:
         """Return what the finished trees predict: scores by class, or targets in steps."""
-        objective = self._objective
+        objective, scores = self._objective, self.scores[:, rows]
         if objective.n_classes == 2:
-            return np.stack([-self.scores[0], self.scores[0]], axis=1).astype(np.float64)
+            return np.stack([-scores[0], scores[0]], axis=1).astype(np.float64)
         if objective.settings.loss == "poisson":
             low, high = objective.target
-            means = high * np.exp(self.scores.T * 2.0**-SCORE_BITS)  # for the report alone
+            means = high * np.exp(scores.T * 2.0**-SCORE_BITS)  # for the report alone
             steps: Floats = (means - low) / (high - low) * (2**SCORE_BITS - 1)
             return steps
-        return self.scores.T.astype(np.float64)
+        return scores.T.astype(np.float64)
 
 
 class Course:

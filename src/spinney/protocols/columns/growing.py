@@ -20,7 +20,7 @@ from spinney.transport.messages import message
 from spinney.trees.binning import BinnedTable
 from spinney.trees.boosted_columns import OwnKin
 from spinney.trees.frontier import ColumnCells, Slots
-from spinney.trees.own_columns import MovedRows, OwnBest, OwnNodes, OwnSplits
+from spinney.trees.own_columns import MovedRows, OwnBest, OwnNodes, OwnSplits, can_be_cut
 from spinney.trees.partition import NO_TURNS, Bytes, Partition, Turns
 from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
@@ -46,16 +46,12 @@ class Offered:
 
     def laid(self, nodes: OwnNodes) -> Slots:
         """Lay cells over the columns; raise if the party does not have a column or node."""
-        most = int(self.n_slots.max(initial=0))
         fits = self.n_slots.shape == (nodes.tree.size,)  # a fact does not tell shapes apart
-        fits = fits and self.column.shape == self.phase.shape == (int(self.n_slots.sum()),)
-        if not fits or int(self.column.max(initial=0)) >= max(nodes.columns.n_columns, 1):
+        fits = fits and self.column.shape == self.phase.shape == (self.column.size,)
+        slots = nodes.slots(self.n_slots, self.column, self.phase) if fits else None
+        if slots is None:
             raise ProtocolError("The question is about columns or nodes that do not exist.")
-        used = np.arange(most) < self.n_slots[:, None]
-        column = np.full(used.shape, -1, np.int32)
-        phase = np.zeros(used.shape, np.uint8)
-        column[used], phase[used] = self.column, self.phase
-        return nodes.slots(column, phase)
+        return slots
 
 
 @dataclass(frozen=True)
@@ -252,13 +248,7 @@ class Growing(ABC):
 
     def _require_rules(self, partition: Partition, rows: Integers) -> None:
         """Raise if a level breaks the job's rules: nobody gets at fewer rows than they allow."""
-        rules = self.job.rules
-        ends = rules.max_depth is not None and self._level + 1 >= rules.max_depth
-        least = max(rules.min_samples_split, 2 * rules.min_samples_leaf, 2)
-        opened = partition.child_open
-        moved = np.repeat(opened.reshape(-1, 2).any(axis=1), 2)  # of others nothing is asked
-        few = moved & (rows < rules.min_samples_leaf)
-        if np.any(few | (opened & (ends | (rows < least)))):
+        if not self.job.rules.allows(partition.child_open, rows, self._level + 1):
             raise ProtocolError(
                 f"Level {self.depth + 1} of the trees breaks the job's rules: its nodes have fewer "
                 "rows than the job allows, or it is too deep. Nothing was released."
@@ -338,7 +328,7 @@ class Growing(ABC):
             return None
         if chosen is not None and not np.array_equal(nodes, chosen):
             raise ProtocolError("The question asks for cuts that the label party did not choose.")
-        if not _are_places(nodes, found.gain.size) or not np.all(found.is_good[nodes]):
+        if not can_be_cut(nodes, found.is_good):
             raise ProtocolError("The question asks for cuts that this party did not offer.")
         splits = found.best.splits
         children = self.open_children(splits.left[nodes], splits.total[nodes])
@@ -360,11 +350,3 @@ class Growing(ABC):
         """Record the gains of a level's cuts, also for a restart."""
         self.hold_gains(gain)
         self._notebook.keep_note(self.job.digest, f"{self.depth}.gains", gain.tobytes())
-
-
-def _are_places(nodes: Integers, n_open: int) -> bool:
-    """Return whether numbers are places among open nodes, each once and in order."""
-    return bool(
-        np.all(nodes[1:] > nodes[:-1])
-        and (nodes.size == 0 or (nodes[0] >= 0 and nodes[-1] < n_open))
-    )

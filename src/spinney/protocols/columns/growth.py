@@ -28,7 +28,7 @@ from spinney.protocols.columns.prediction import ownership_of
 from spinney.protocols.columns.seat import UNSIGNED, Unsigned
 from spinney.transport.channel import Ask, Channel
 from spinney.trees import storage
-from spinney.trees.draws import DrawnColumns, OpenKeys
+from spinney.trees.draws import DrawnColumns, OpenKeys, Winners
 from spinney.trees.layout import join_forests
 from spinney.trees.own_columns import OwnSplits
 from spinney.trees.partial import Ownership, partial_forest
@@ -36,7 +36,6 @@ from spinney.trees.partition import NO_TURNS, Partition, PartitionMerge, Turns
 from spinney.typing import Bools, Integers
 
 _KIND = "vertical job"
-_NO_PLACE = np.iinfo(np.int32).max
 
 
 @dataclass(frozen=True)
@@ -72,13 +71,8 @@ class Owners:
 
     def offered(self, drawn: DrawnColumns, party: int) -> tuple[Offered, NDArray[np.int32]]:
         """Return a party's part of a draw, and the place of each of its columns in the draw."""
-        # A column of -1 belongs to nobody; the last entry stands for it.
-        owner = np.append(self.party, np.int16(-1))[drawn.column]
-        node, place = np.nonzero(owner == party)
-        column = drawn.column[node, place]
-        n_slots = np.bincount(node, minlength=len(drawn.column)).astype(np.uint16)
-        told = Offered(n_slots, self.own_number[column].astype(np.uint16), drawn.phase[node, place])
-        return told, place.astype(np.int32)
+        part = drawn.of_party(party, self.party, self.own_number)
+        return Offered(part.n_slots, part.column, part.phase), part.place
 
 
 @dataclass(frozen=True)
@@ -223,13 +217,14 @@ class Coordination:
         """Grow one level: the best gain wins each node, and its party splits the rows."""
         drawn = self.keys.draw()  # Alg. 2: randomly select features
         offers = [self.owners.offered(drawn, party) for party in range(len(self._names))]
+        job, depth, newest = self.job.digest, self.depth, self.newest  # the same for all parties
         asks = {
-            name: GainAsk(self.job.digest, self.depth, self.newest, offers[party][0])
+            name: GainAsk(job, depth, newest, offers[party][0])
             for party, name in enumerate(self._names)
         }
         gains = self.ask(asks)  # Alg. 2: receive {p}
         winner, place = self._winners(gains, offers)
-        nodes = np.flatnonzero(winner >= 0)
+        nodes = (winner >= 0).nonzero()[0]
         column = drawn.column[nodes, place[nodes]]
         splits = self._asked_to_split(winner, before=asks)
         self._take(self._merged(winner, column, splits))
@@ -241,35 +236,24 @@ class Coordination:
 
         If gains are equal, the column that was drawn first wins, as in a pooled table.
         """
-        shape = (len(offers), self.n_open)
-        gain = np.full(shape, -np.inf)
-        place = np.full(shape, _NO_PLACE, np.int64)
+        winners = Winners(self.n_open)
         for party, (name, (offered, places)) in enumerate(zip(self._names, offers, strict=True)):
             reply = gains[name]
-            n_slots = offered.n_slots.astype(np.int64)
             if reply.gain.shape != (self.n_open,) or reply.slot.shape != (self.n_open,):
                 raise ProtocolError(f"Party {name!r} answered for nodes it was not asked about.")
-            named = np.flatnonzero(np.isfinite(reply.gain))
-            slot = reply.slot[named].astype(np.int64)
-            if np.any(np.isnan(reply.gain)) or np.any((slot < 0) | (slot >= n_slots[named])):
+            if not winners.compare(party, reply.gain, reply.slot, offered.n_slots, places):
                 raise ProtocolError(
                     f"Party {name!r} answered for columns it was not asked about. Its reply was "
                     "not used."
                 )
-            begin = np.cumsum(n_slots) - n_slots
-            gain[party, named] = reply.gain[named]
-            place[party, named] = places[begin[named] + slot]
-        best = gain.max(axis=0)
-        place = np.where(gain == best, place, _NO_PLACE)
-        winner = place.argmin(axis=0).astype(np.int16)
-        return np.where(np.isfinite(best), winner, -1).astype(np.int16), place.min(axis=0)
+        return winners.party, winners.place
 
     def _asked_to_split(
         self, winner: NDArray[np.int16], before: Mapping[str, Ask[Any]]
     ) -> dict[int, Any]:
         """Ask the winners how they split the rows of their nodes."""
         asks = {
-            name: SplitAsk(self.job.digest, self.depth, np.flatnonzero(winner == party))
+            name: SplitAsk(self.job.digest, self.depth, (winner == party).nonzero()[0])
             for party, name in enumerate(self._names)
             if np.any(winner == party)
         }
@@ -290,11 +274,10 @@ class Coordination:
         child_open = np.zeros((winner.size, 2), np.bool_)
         exhausted = np.zeros((winner.size, 2), np.bool_)
         parts = []
-        nodes = np.flatnonzero(split)
+        nodes = split.nonzero()[0]
         for party, reply in splits.items():
-            own = winner == party
-            flags = (reply.child_open, reply.exhausted)
-            if any(found.size != 2 * own.sum() for found in flags):
+            own = (winner == party).nonzero()[0]
+            if reply.child_open.size != 2 * own.size or reply.exhausted.size != 2 * own.size:
                 raise ProtocolError(
                     f"Party {self._names[party]!r} answered for nodes it was not asked about."
                 )

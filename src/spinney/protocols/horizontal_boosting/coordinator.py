@@ -315,6 +315,8 @@ class _Boosting:
         free = np.full(frontier.n_open, np.inf)
         low, high = (-free, free) if bounds is None else bounds.of_open
         best = self._search.best(sums, slots, frontier.columns, low[first:last], high[first:last])
+        if frontier.allows_all:
+            return best
         column = slots.feature[np.arange(last - first), best.slot.clip(0)]
         may = frontier.allowed[first:last][np.arange(last - first), column]
         return replace(best, slot=np.where(may, best.slot, -1))

@@ -1,5 +1,6 @@
 """Boosted trees over rows, as everything outside this folder sees them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from spinney.protocols.boosted.settings import BoostingJobSettings, Settings
@@ -49,7 +50,11 @@ class HorizontalBoostingSpec(Spec[Settings]):
     def party(self, table: Table, settings: Settings, site: PartySite) -> Party:
         """Return a party's side."""
         del settings
-        return Party(table, n_jobs=site.n_jobs)
+        return Party(table, n_jobs=site.n_jobs, is_masked=site.is_masked)
+
+    def sit_together(self, parties: Sequence[Party]) -> None:
+        """Let parties of one process count in one call."""
+        Party.sit_together(parties)
 
     def train(
         self, channel: Channel, settings: Settings, *, n_jobs: int | None, progress: Progress

@@ -2,16 +2,20 @@
 
 A tree that is distilled takes its `leaf_share` of the budget for the counts of its leaves. Of the
 rest, with T trees and a share f for edges, the first scores and every tree take (1 - f) / (T + 1);
-without edges, f is 0. Of numbers, the histogram behind the first scores takes 3 % of 1 - f. All of
-it is charged to all rows: a record is in one leaf of every tree. The parts add up to the budget
-exactly, whatever the rows hold, and nothing is left over for a second question.
+without edges, f is 0. Of numbers, the histogram behind the first scores takes 3 % of 1 - f. Where
+curves are fitted beside trees, moments take a tenth of what is left, pulls a quarter, histograms of
+residuals a 25th, each divided evenly over its rounds, and trees the rest. All of it is charged to
+all rows: a record is in one leaf of every tree. The parts add up to the budget exactly, whatever
+the rows hold, and nothing is left over for a second question.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
+import numpy as np
 from msgspec import UNSET
 
 from spinney.errors import SettingError
@@ -24,10 +28,14 @@ from spinney.protocols.rows.facts import public_binning, target_range
 from spinney.protocols.settings import LARGEST_NOISE, PrivacySettings, fraction_of
 from spinney.tables.schema import Schema
 from spinney.trees.bounded_gradients import BoundedLoss, ClassCounts, Moved, loss_of
+from spinney.trees.curves import moments_moved, n_moments, n_terms, pulls_moved
 from spinney.trees.dtypes import MAX_BINS
+from spinney.trees.residuals import RESIDUAL_CELLS
+from spinney.typing import Integers
 
 EDGE_CELLS = 1024
 _TARGET_PART = Fraction(3, 100)
+_MOMENT_PART, _PULL_PART, _RESIDUAL_PART = Fraction(1, 10), Fraction(1, 4), Fraction(1, 25)
 _FEWEST = 5  # times the noise of a leaf: with fewer rows there is nothing to learn
 _ONE = Moved(Fraction(1), Fraction(1))
 
@@ -88,7 +96,7 @@ class BoostingPlan:
     @cached_property
     def leaf_deviation(self) -> float:
         """The standard deviation of the noise of a leaf of the first trees, in rows."""
-        batch = self.choice.batches[0]
+        batch = next(batch for batch in self.choice.batches if batch.trees)
         variance = summed_variance(self.batch_noise(batch), self.n_parties)
         return float(variance**0.5 / self.loss_of(batch).scale)
 
@@ -118,7 +126,12 @@ class BoostingPlan:
 
     def n_values(self, batch: Batch) -> int:
         """Return how many numbers a batch has."""
-        return batch.n_leaves * self.loss_of(batch).n_sums
+        return sum(n for _, _, n in self._releases(batch))
+
+    @property
+    def n_terms(self) -> int:
+        """How many terms the curves have."""
+        return n_terms(self.n_columns, self.choice.degree)
 
     @cached_property
     def _leaf_part(self) -> Fraction:
@@ -138,7 +151,15 @@ class BoostingPlan:
 
     @property
     def _tree_part(self) -> Fraction:
-        return (1 - self._leaf_part - self._edge_part - self._base_part) / self.choice.n_trees
+        rest = self._boosting_part
+        if self.choice.degree:
+            rest *= 1 - _MOMENT_PART - _PULL_PART - _RESIDUAL_PART
+        return rest / self.choice.n_trees
+
+    @property
+    def _boosting_part(self) -> Fraction:
+        """The part for all batches."""
+        return 1 - self._leaf_part - self._edge_part - self._base_part
 
     def _noise(self, part: Fraction, moved: Moved, times: int = 1) -> Noise:
         absolute, squared = moved.absolute * times, moved.squared * times
@@ -174,12 +195,48 @@ class BoostingPlan:
         )
         return [base, edges]
 
+    @cached_property
+    def pull_noise(self) -> Noise:
+        """The noise of the pulls on the terms of curves, in every batch."""
+        part = _PULL_PART * self._boosting_part / len(self.choice.batches)
+        return self._noise(part, pulls_moved(self.n_terms))
+
+    @cached_property
+    def residual_noise(self) -> Noise:
+        """The noise of a histogram of residuals; a record is in one of its cells."""
+        n_counts = sum(batch.counts_residuals for batch in self.choice.batches)
+        return self._noise(_RESIDUAL_PART * self._boosting_part / n_counts, _ONE)
+
+    @cached_property
+    def moment_noise(self) -> Noise:
+        """The noise of the moments of the terms of curves, which are counted once."""
+        return self._noise(_MOMENT_PART * self._boosting_part, moments_moved(self.n_terms))
+
+    def _releases(self, batch: Batch) -> Iterator[tuple[str, Callable[[], Noise], int]]:
+        """Yield what a batch releases, one after another: its name, noise and size."""
+        if batch.trees:
+            held = "class counts" if batch.counts_classes else "sums"
+            what = f"{held} of the leaves of {len(batch.trees)} drawn trees"
+            size = batch.n_leaves * self.loss_of(batch).n_sums
+            yield what, partial(self.batch_noise, batch), size
+        if batch.bends:
+            yield "pulls on the terms of curves", lambda: self.pull_noise, self.n_terms
+        if batch.counts_residuals:
+            yield "a histogram of residuals", lambda: self.residual_noise, RESIDUAL_CELLS
+        if batch.counts_moments:
+            yield "moments of curves", lambda: self.moment_noise, n_moments(self.n_terms)
+
     def batch_spends(self, number: int) -> list[Spend]:
-        """Return the price of a batch of trees."""
-        batch = self.choice.batches[number]
-        held = "class counts" if batch.counts_classes else "sums"
-        what = f"{held} of the leaves of {len(batch.trees)} drawn trees, batch {number}"
-        return [Spend(what, self.batch_noise(batch), n_values=self.n_values(batch))]
+        """Return the prices of what a batch releases, one after another."""
+        return [
+            Spend(f"{what}, batch {number}", noise(), n_values=size)
+            for what, noise, size in self._releases(self.choice.batches[number])
+        ]
+
+    def parts(self, number: int, values: Integers) -> list[Integers]:
+        """Return what a batch released, one after another, from all of its numbers."""
+        sizes = [size for *_, size in self._releases(self.choice.batches[number])]
+        return np.split(values, np.cumsum(sizes)[:-1])
 
     def leaf_spends(self, n_leaves: int) -> list[Spend]:
         """Return the price of the leaves of a distilled tree; a record is in one of them."""

@@ -7,6 +7,7 @@ import numpy as np
 from spinney.errors import ProtocolError
 from spinney.protocols.accounts.budget import summed_variance
 from spinney.protocols.noisy_boosting.messages import (
+    CLIP_BITS,
     BoostedSoFar,
     FirstFactsAsk,
     LeafSumsAsk,
@@ -17,8 +18,10 @@ from spinney.protocols.training import Phases
 from spinney.transport.channel import Channel
 from spinney.trees.binning import Binning
 from spinney.trees.bounded_gradients import VALUE_BITS
+from spinney.trees.curve_fit import CurveFit
 from spinney.trees.drawn_trees import DrawnTrees
 from spinney.trees.posterior import Steps, steps_of
+from spinney.trees.residuals import clip_of
 from spinney.typing import Floats, Integers, Progress
 
 
@@ -27,7 +30,7 @@ class GrownBatch:
     """A batch of trees after its sums are known."""
 
     trees: DrawnTrees
-    steps: Steps
+    steps: Steps  # as far as they go
     curvature: Floats  # (n_outputs, n_leaves) with noise
     value: Integers  # (n_outputs, n_leaves) what parties add to scores
 
@@ -39,7 +42,36 @@ class Boosting:
     public: PublicBoosting
     so_far: BoostedSoFar
     binning: Binning
-    batches: tuple[GrownBatch, ...]
+    batches: tuple[GrownBatch, ...] = ()  # that have trees
+    curves: CurveFit | None = None
+
+    def after(self, number: int, counters: Integers) -> "Boosting":
+        """Return what follows from the noisy sums of a batch too."""
+        plan, batch = self.public.plan, self.public.batches[number]
+        if counters.size != plan.n_values(batch):
+            raise ProtocolError("A party's noisy sums do not match the leaves asked about.")
+        parts, so_far, batches = iter(plan.parts(number, counters)), self.so_far, self.batches
+        value = np.zeros((plan.loss.n_outputs, 0), np.int64)
+        if batch.trees:
+            trees = self.public.trees(self.binning, number)
+            batches = (*batches, _grown(self.public, so_far, trees, next(parts)))
+            value = batches[-1].value
+        told = replace(so_far, values=(*so_far.values, value))
+        pulls = next(parts) if batch.bends else None
+        if batch.counts_residuals:
+            deviation = summed_variance(plan.residual_noise, plan.n_parties) ** 0.5
+            told = replace(told, clip=_fallen(so_far.clip, clip_of(next(parts), deviation)))
+        if pulls is None:
+            return replace(self, so_far=told, batches=batches)
+        curves = self.curves
+        if curves is None:
+            variance = summed_variance(plan.moment_noise, plan.n_parties)
+            curves = CurveFit.of(self.public.terms(self.binning), next(parts), variance)
+        variance = summed_variance(plan.pull_noise, plan.n_parties)
+        clip = self.public.pulling(so_far).clip
+        curves, moved = curves.step(pulls, clip, variance, alone=not batch.trees)
+        told = replace(told, curves=(*so_far.curves, moved))
+        return replace(self, so_far=told, batches=batches, curves=curves)
 
 
 def boost(
@@ -57,15 +89,21 @@ def boost(
         if facts.size != public.plan.n_base + public.plan.n_edge_cells:
             raise ProtocolError("A party's first facts do not have the numbers asked for.")
         binning = public.binning(facts)
-    so_far = BoostedSoFar(settings, digest, n_parties, facts, ())
-    grown: list[GrownBatch] = []
+    boosting = Boosting(public, BoostedSoFar(settings, digest, n_parties, facts, ()), binning)
     with phases.phase("growing"):
         for number in range(len(public.batches)):
             progress("growing", number, len(public.batches))
-            reply = channel.sum(LeafSumsAsk(so_far))
-            grown.append(_grown(public, so_far, public.trees(binning, number), reply.counters))
-            so_far = replace(so_far, values=(*so_far.values, grown[-1].value))
-    return Boosting(public, so_far, binning, tuple(grown))
+            reply = channel.sum(LeafSumsAsk(boosting.so_far))
+            boosting = boosting.after(number, reply.counters)
+    return boosting
+
+
+def _fallen(clip: int, told: float | None) -> int:
+    """Return the clip after residuals were counted: it only falls."""
+    if told is None:
+        return clip
+    found = int(np.rint(told * 2.0**CLIP_BITS))
+    return min(clip, found) if clip else found
 
 
 def _grown(
@@ -73,12 +111,11 @@ def _grown(
 ) -> GrownBatch:
     """Return what follows from the noisy sums of a batch's leaves."""
     plan, batch = public.plan, public.batches[len(so_far.values)]
-    if counters.size != plan.n_values(batch):
-        raise ProtocolError("A party's noisy sums do not match the leaves asked about.")
     variance = summed_variance(plan.batch_noise(batch), plan.n_parties)
-    loss = public.loss_of(batch, so_far.facts)
+    loss = public.loss_of(batch, so_far)
     sums = counters.reshape(loss.n_sums, -1).astype(np.float64)
     gradient, curvature, spread = loss.read(sums, variance, so_far.facts[: plan.n_base])
     steps = steps_of(gradient, curvature, spread, batch.depth, loss.prior).with_one_root()
-    value = np.rint(steps.of_nodes[-1] * public.choice.rate * 2.0**VALUE_BITS).astype(np.int64)
+    steps = steps.shortened(public.choice.rate)
+    value = np.rint(steps.of_nodes[-1] * 2.0**VALUE_BITS).astype(np.int64)
     return GrownBatch(trees, steps, curvature, value)

@@ -15,18 +15,22 @@ from spinney.errors import ProtocolError
 from spinney.protocols.accounts.budget import summed_variance
 from spinney.protocols.accounts.replies import NoisyReply, Signed
 from spinney.protocols.noisy_boosting.budget import EDGE_CELLS, BoostingPlan, plan_of
-from spinney.protocols.noisy_boosting.settings import Batch, Choice, Settings
+from spinney.protocols.noisy_boosting.settings import CURVES_ALONE, Batch, Choice, Settings
 from spinney.protocols.rows.facts import public_binning
 from spinney.tables.schema import Schema
 from spinney.transport.channel import Ask
 from spinney.transport.messages import message
 from spinney.trees.binning import Binning
-from spinney.trees.bounded_gradients import BoundedLoss
+from spinney.trees.bounded_gradients import BoundedLoss, ClippedSquares
+from spinney.trees.curves import CurveTerms
 from spinney.trees.drawn_trees import DrawnTrees
 from spinney.trees.dtypes import MAX_BINS
 from spinney.trees.level import Level
 from spinney.trees.noisy_edges import noisy_edges
 from spinney.typing import Floats, Integers
+
+CLIP_BITS = 24
+_FAR_OUT = 2.5  # standard deviations of targets
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,31 @@ class PublicBoosting:
         """Return the first scores, given the opened first facts."""
         return self.plan.loss.base(facts[: self.plan.n_base], self._base_deviation)
 
-    def loss_of(self, batch: Batch, facts: Integers) -> BoundedLoss:
-        """Return the loss whose sums a batch's leaves hold, given the opened first facts."""
-        loss = self.plan.loss_of(batch)
+    def loss_of(self, batch: Batch, so_far: "BoostedSoFar") -> BoundedLoss:
+        """Return the loss whose sums a batch's leaves hold, given what is opened."""
+        loss = self._scaled(self.plan.loss_of(batch), so_far.facts)
+        if so_far.clip and isinstance(loss, ClippedSquares):
+            return ClippedSquares(min(loss.clip, so_far.clip * 2.0**-CLIP_BITS))
+        return loss
+
+    def pulling(self, so_far: "BoostedSoFar") -> ClippedSquares:
+        """Return the loss whose gradients pull on the terms of curves.
+
+        Before the first trees residuals are the targets' own, of which many are far out.
+        """
+        loss = self._scaled(self.plan.loss, so_far.facts)
+        assert isinstance(loss, ClippedSquares)  # curves are fitted to numbers only
+        alone = len(so_far.values) < CURVES_ALONE
+        clip = loss.clip * _FAR_OUT if alone else loss.clip
+        return ClippedSquares(min(clip, so_far.clip * 2.0**-CLIP_BITS) if so_far.clip else clip)
+
+    def _scaled(self, loss: BoundedLoss, facts: Integers) -> BoundedLoss:
         return loss.scaled(facts[: self.plan.n_base], self._base_deviation)
+
+    def terms(self, binning: Binning) -> CurveTerms:
+        """Return the terms of curves, which the seed alone decides, given the bins."""
+        seed = seeds.derive_seed(self.plan.settings.seed, 2 + len(self.batches))
+        return CurveTerms.draw(binning.columns, self.choice.degree, seeds.generator(seed))
 
     @property
     def _base_deviation(self) -> float:
@@ -107,6 +132,8 @@ class BoostedSoFar:
     n_parties: int
     facts: NDArray[np.int64]  # opened: they carry noise
     values: tuple[NDArray[np.int64], ...]  # of each batch, (n_outputs, leaves of all its trees)
+    curves: tuple[NDArray[np.int64], ...] = ()  # of each batch, coefficients; none: no curves
+    clip: int = 0  # of residuals, in 2**-24 of half the target's range; 0: as facts have it
 
     def require(self, public: PublicBoosting) -> None:
         """Raise unless facts and values fit the job, and trees are left to ask about."""
@@ -122,15 +149,21 @@ class BoostedSoFar:
         for batch, value in zip(public.batches, self.values, strict=False):
             fits &= value.shape == (plan.loss.n_outputs, batch.n_leaves)
             fits &= bool(np.all(np.abs(value) < 1 << 40))
+        fits &= len(self.curves) == (len(self.values) if public.choice.degree else 0)
+        for curve in self.curves:
+            fits &= curve.shape == (plan.n_terms,)
+            fits &= bool(np.all(np.abs(curve) < 1 << 40))
+        fits &= 0 <= self.clip < 1 << 40
         if not fits:
             raise ProtocolError(
                 "The question's facts and values do not fit the job. Nothing was released."
             )
 
     def digest(self) -> bytes:
-        """Return a digest of the facts and values."""
+        """Return a digest of the facts, values, curves and clip."""
         state = sha256(self.facts.astype("<i8").tobytes())
-        for value in self.values:
+        state.update(self.clip.to_bytes(8, "little"))
+        for value in (*self.values, *self.curves):
             state.update(value.astype("<i8").tobytes())
         return state.digest()
 
@@ -157,7 +190,8 @@ class LeafSumsAsk(Signed, Ask[NoisyReply]):
 
     so_far: BoostedSoFar
     reveals: ClassVar[str] = (
-        "class counts or sums of gradients in the leaves of drawn trees, with noise"
+        "class counts or sums of gradients in the leaves of drawn trees, sums of smooth functions "
+        "of columns times gradients and of their products, and a histogram of residuals, with noise"
     )
     reply_type: ClassVar[type[Any]] = NoisyReply
 

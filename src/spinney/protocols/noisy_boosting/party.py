@@ -1,5 +1,7 @@
 """A party's rows in boosting from noisy sums: it keeps their scores, pays, and adds up."""
 
+from functools import cached_property
+
 import numpy as np
 
 from spinney.errors import ProtocolError
@@ -15,13 +17,15 @@ from spinney.protocols.noisy_boosting.messages import (
     LeafSumsAsk,
     PublicBoosting,
 )
-from spinney.protocols.noisy_boosting.settings import Settings
+from spinney.protocols.noisy_boosting.settings import Batch, Settings
 from spinney.trees.binning import Binning
-from spinney.trees.bounded_gradients import VALUE_BITS, leaf_sums
+from spinney.trees.bounded_gradients import VALUE_BITS, ClippedSquares, leaf_sums
+from spinney.trees.curves import CurveTerms, RowTerms, moments
 from spinney.trees.leaf_counts import NumberedLeaves
 from spinney.trees.level import Level
 from spinney.trees.noisy_edges import cell_counts
 from spinney.trees.public_trees import frontiers
+from spinney.trees.residuals import residual_cells
 from spinney.typing import Integers
 
 
@@ -36,40 +40,74 @@ class _Scores:
         base = public.base(facts)
         self.of_rows = np.repeat(base[:, None], self.target.size, axis=1)
         self._public = public
-        self._added: list[Integers] = []
+        self._added: list[tuple[Integers, tuple[Integers, ...]]] = []
 
     def is_before(self, so_far: BoostedSoFar) -> bool:
         """Return whether these scores lead to those of a question."""
-        pairs = zip(self._added, so_far.values, strict=False)
+        told = zip(self._added, so_far.values, strict=False)
+        curves = [curve for _, held in self._added for curve in held]
         return (
             len(self._added) <= len(so_far.values)
             and np.array_equal(self.facts, so_far.facts)
-            and all(np.array_equal(held, told) for held, told in pairs)
+            and all(np.array_equal(held, value) for (held, _), value in told)
+            and all(np.array_equal(*pair) for pair in zip(curves, so_far.curves, strict=False))
         )
 
     def add(self, so_far: BoostedSoFar) -> None:
         """Add the values of the batches that are not added yet."""
         for number in range(len(self._added), len(so_far.values)):
-            value = so_far.values[number]
-            trees = self._public.trees(self.binning, number)
-            n_leaves = 1 << trees.depth
-            for tree in range(trees.n_trees):
-                leaf = trees.leaves(self.codes, tree)
-                of_tree = value[:, tree * n_leaves : (tree + 1) * n_leaves]
-                self.of_rows += of_tree[:, leaf] * 2.0**-VALUE_BITS
-            self._added.append(value)
+            value, batch = so_far.values[number], self._public.batches[number]
+            if batch.trees:
+                self._add_trees(number, value)
+            if batch.bends:
+                self._add_curves(so_far.curves[number])
+            self._added.append((value, so_far.curves[number : number + 1]))
 
-    def sums(self) -> Integers:
-        """Return the sums of the next batch's leaves, tree by tree."""
-        public, number = self._public, len(self._added)
-        trees = public.trees(self.binning, number)
-        loss = public.loss_of(public.batches[number], self.facts)
-        added = loss.added(self.of_rows, self.target)
+    def _add_trees(self, number: int, value: Integers) -> None:
+        trees = self._public.trees(self.binning, number)
+        n_leaves = 1 << trees.depth
+        for tree in range(trees.n_trees):
+            leaf = trees.leaves(self.codes, tree)
+            of_tree = value[:, tree * n_leaves : (tree + 1) * n_leaves]
+            self.of_rows += of_tree[:, leaf] * 2.0**-VALUE_BITS
+
+    def _add_curves(self, coefficients: Integers) -> None:
+        self.of_rows += float(coefficients[0]) * 2.0**-VALUE_BITS
+        for bins, value in zip(self.codes, self.terms.values(coefficients), strict=True):
+            self.of_rows += value[bins] * 2.0**-VALUE_BITS
+
+    @cached_property
+    def terms(self) -> CurveTerms:
+        """The terms of curves."""
+        return self._public.terms(self.binning)
+
+    @cached_property
+    def _row_terms(self) -> RowTerms:
+        return self.terms.of_rows(self.codes)
+
+    def sums(self, so_far: BoostedSoFar) -> Integers:
+        """Return everything that the next batch releases, one after another."""
+        batch, found = self._public.batches[len(self._added)], []
+        if batch.trees:
+            found.append(self._leaf_sums(batch, so_far))
+        if batch.bends:
+            gradient = self._public.pulling(so_far).gradient(self.of_rows, self.target)
+            found.append(self.terms.pulls(self._row_terms, gradient))
+        if batch.counts_residuals:
+            found.append(residual_cells(ClippedSquares().residual(self.of_rows, self.target)))
+        if batch.counts_moments:
+            found.append(moments(self._row_terms))
+        return np.concatenate(found)
+
+    def _leaf_sums(self, batch: Batch, so_far: BoostedSoFar) -> Integers:
+        """Return the sums of a batch's leaves, tree by tree."""
+        trees = self._public.trees(self.binning, len(self._added))
+        added = self._public.loss_of(batch, so_far).added(self.of_rows, self.target)
         found = [
             leaf_sums(added, trees.leaves(self.codes, tree), 1 << trees.depth)
             for tree in range(trees.n_trees)
         ]
-        return np.concatenate(found, axis=1)
+        return np.concatenate(found, axis=1).ravel()
 
 
 class BoostedRows:
@@ -135,11 +173,15 @@ class BoostedRows:
         public = self.known(so_far.settings, so_far.schema_digest, so_far.n_parties)
         so_far.require(public)
         plan, number = public.plan, len(so_far.values)
-        (spend,) = spends = plan.batch_spends(number)
+        spends = plan.batch_spends(number)
 
         def draw(charges: tuple[Charge, ...]) -> bytes:
-            sums = self._scored(public, so_far).sums()
-            return spend.mechanism.release(Exact(sums.ravel()), charges[0]).values.tobytes()
+            parts = plan.parts(number, self._scored(public, so_far).sums(so_far))
+            found = [
+                spend.mechanism.release(Exact(part), charge).values
+                for spend, part, charge in zip(spends, parts, charges, strict=True)
+            ]
+            return np.concatenate(found).tobytes()
 
         account = self._rows.account(ask)
         account.hold_to_table(plan)

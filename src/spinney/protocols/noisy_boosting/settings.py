@@ -27,6 +27,10 @@ ASSUMED_ROWS: Final = 4000
 """How many rows are assumed if nobody says it."""
 MOST_DEPTH: Final = 8
 MOST_PASSES: Final = 20  # that are chosen
+MOST_DEGREE: Final = 3  # of curves
+CURVES_ALONE: Final = 4  # rounds before the first trees
+_RESIDUAL_ROUNDS: Final = 4  # from one count of residuals to the next
+_ROWS_FOR_TERM: Final = 100  # rows x mu that a term of a curve takes
 _MOST_TREES: Final = 10_000
 MOST_ROUNDS: Final = 36  # of trees; four more agree, count the first facts and state claims
 _MOST_AT_ONCE: Final = 3.0  # how far trees of a round go together: their columns may say the same
@@ -140,6 +144,9 @@ class Batch:
     trees: range
     depth: int
     counts_classes: bool  # instead of adding up gradients
+    bends: bool = False  # curves, beside its trees
+    counts_residuals: bool = False
+    counts_moments: bool = False  # of the terms of curves
 
     @property
     def n_leaves(self) -> int:
@@ -155,6 +162,7 @@ class Choice:
     n_trees: int
     n_counted: int  # the first trees, whose leaves hold class counts
     counted_depth: int
+    degree: int  # of the curves that are fitted beside trees; 0: there are none
     why: str
 
     @property
@@ -178,6 +186,17 @@ class Choice:
             Batch(range(first, min(self.n_trees, first + size)), depth, counts_classes=False)
             for first in starts
         ]
+        if self.degree:
+            alone = [Batch(range(0), depth, counts_classes=False)] * CURVES_ALONE
+            return tuple(
+                replace(
+                    batch,
+                    bends=True,
+                    counts_residuals=number % _RESIDUAL_ROUNDS == 0,
+                    counts_moments=number == 0,
+                )
+                for number, batch in enumerate(alone + boosted)
+            )
         if not self.n_counted:
             return tuple(boosted)
         counted = Batch(range(self.n_counted), self.counted_depth, counts_classes=True)
@@ -204,7 +223,9 @@ def choose(settings: Settings, schema: Schema) -> Choice:
     passes, depth, rate = size
     passes = passes if settings.n_passes is None else settings.n_passes
     n_trees, n_counted = passes * n_columns, n_columns if counts else 0
-    batch = settings.batch_trees or max(1, ceil((n_trees - n_counted) / (MOST_ROUNDS - counts)))
+    degree = 0 if n_classes or is_pure else _degree(strength, n_columns)
+    rounds = MOST_ROUNDS - counts - (CURVES_ALONE if degree else 0)
+    batch = settings.batch_trees or max(1, ceil((n_trees - n_counted) / rounds))
     rate = min(rate, _MOST_AT_ONCE / batch)
     counted_depth = _COUNTED_DEPTH if settings.max_depth is None else settings.max_depth
     chosen = replace(
@@ -216,7 +237,9 @@ def choose(settings: Settings, schema: Schema) -> Choice:
         batch_trees=batch,
     )
     why = _why(settings, chosen, n_columns, counted_depth if counts else 0, strength)
-    return Choice(chosen, n_trees, n_counted, counted_depth, why)
+    if degree:
+        why += f"; a curve of degree {degree} for each column, fitted together from noisy moments"
+    return Choice(chosen, n_trees, n_counted, counted_depth, degree, why)
 
 
 def _strength(settings: Settings, n_columns: int, n_classes: int) -> float:
@@ -232,6 +255,12 @@ def _strength(settings: Settings, n_columns: int, n_classes: int) -> float:
     if settings.privacy.delta is UNSET:
         return n_rows * amount / (n_columns * scores)
     return n_rows * sqrt(2 * amount) / (sqrt(n_columns) * scores)
+
+
+def _degree(strength: float, n_columns: int) -> int:
+    """Return the degree of curves, of which each term takes some rows x mu; 0 for none."""
+    terms = strength * sqrt(n_columns) / _ROWS_FOR_TERM
+    return max(0, min(MOST_DEGREE, int((terms - 1) / n_columns)))
 
 
 def _why(

@@ -10,6 +10,7 @@ from spinney.protocols.model import Boosted, ForestModel
 from spinney.protocols.noisy_boosting.coordinator import Boosting, GrownBatch, boost
 from spinney.protocols.noisy_boosting.messages import PublicBoosting
 from spinney.protocols.noisy_boosting.settings import Settings
+from spinney.protocols.private_boosting.curve_trees import curve_trees
 from spinney.protocols.private_boosting.messages import BoostingJoinAsk
 from spinney.protocols.private_boosting.settings import NAME
 from spinney.protocols.rows.facts import target_range
@@ -55,11 +56,10 @@ def _laid_out(boosting: Boosting, grown: GrownBatch) -> tuple[Forest, NodeNoise]
 
     Of several classes, each has a tree of its own, as boosted models have it: of the same shape.
     """
-    rate, n_outputs = boosting.public.choice.rate, len(grown.value)
-    trees, steps = grown.trees, grown.steps
-    inner = [step * rate for step in steps.of_nodes[:-1]]
-    values = _by_tree([*inner, grown.value.astype(np.float64) * 2.0**-VALUE_BITS], trees)
-    noise = _by_tree([deviation * rate for deviation in steps.deviation], trees)
+    trees, steps, n_outputs = grown.trees, grown.steps, len(grown.value)
+    leaves_say = grown.value.astype(np.float64) * 2.0**-VALUE_BITS
+    values = _by_tree([*steps.of_nodes[:-1], leaves_say], trees)
+    noise = _by_tree(steps.deviation, trees)
     weights = [np.maximum(grown.curvature, 0.0)]
     for _ in range(trees.depth):
         weights.insert(0, weights[0][:, 0::2] + weights[0][:, 1::2])
@@ -97,13 +97,18 @@ def _model(boosting: Boosting) -> ForestModel:
     """Return the finished model, whose leaf values are in units of scores, or of the target."""
     public = boosting.public
     loss, schema = public.plan.loss, public.schema
-    finished = [_laid_out(boosting, grown) for grown in boosting.batches]
+    grown = boosting.batches
+    base, unit = public.base(boosting.so_far.facts), 1.0
+    if boosting.curves is not None:
+        total = np.sum(boosting.so_far.curves, axis=0)
+        base = base + float(total[0]) * 2.0**-VALUE_BITS
+        grown = (*grown, *curve_trees(boosting, boosting.curves, total))
+    finished = [_laid_out(boosting, batch) for batch in grown]
     forest = join_forests([forest for forest, _ in finished])
     noise = NodeNoise(
         np.concatenate([held.counts for _, held in finished]),
         np.concatenate([held.gain for _, held in finished]),
     )
-    base, unit = public.base(boosting.so_far.facts), 1.0
     if not public.plan.n_classes:
         low, high = target_range(schema.label)
         unit = (high - low) / 2.0

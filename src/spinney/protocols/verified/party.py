@@ -287,9 +287,10 @@ class VerifyingParty:
         if self._is_blind:
             self._derivation.to_a_sum(self._party.answer)
         present = self._derivation.present()
-        if present is not None:
-            self._derivation.tell(self._result(opened, *present), opened.answered)
         is_shared = self._derivation.is_shared
+        if present is not None:  # the result is needed by who derives what follows from it
+            result = None if is_shared else self._result(opened, *present)
+            self._derivation.tell(result, opened.answered)
         self._story = story_after(self._story, opened, is_shared=is_shared)
         self._number = opened.number + 1
         self._answered = self._form = None

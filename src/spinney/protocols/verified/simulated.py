@@ -25,7 +25,7 @@ def connect_parties(
     unverified: Sequence[type[Ask[Any]]] = (),
     connect: Callable[[dict[str, Answering]], Channel] = InProcess,
 ) -> Channel:
-    """Return the channel to parties in one process.
+    """Return the channel to parties in one process, of which none is ever missing.
 
     Parameters
     ----------
@@ -34,8 +34,7 @@ def connect_parties(
     is_masked
         Whether sums are masked.
     privacy
-        The privacy of a private job. Its sums need all parties: a missing party takes its share of
-        the noise with it.
+        The privacy of a private job.
     honest
         How many parties must be honest for the masks to hold; None: half of them, rounded up.
     is_blind
@@ -66,7 +65,7 @@ def connect_parties(
             unverified or (StepAsk,),
             job=f"simulation {uuid4()}",
             honest=honest,
-            min_survivors=None if privacy is None else len(sides),
+            needs_all=True,
         )
     if unverified:
         return channel

@@ -28,6 +28,7 @@ parties whose multiples one does not know, a difference of one is seen with a pr
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ from spinney.trees.linear_hash import PRIMES, HashKeys, hash_keys, linear_hash, 
 Vector = NDArray[Any]  # of integers
 Tag = NDArray[np.uint64]  # (4,) a tag; or the sum of some parties' tags
 TAG_WORDS = len(PRIMES)
+_PAD = Struct(f"<{TAG_WORDS}Q")
 _MULTIPLES = 1 << 25  # that hide how often a sum of tags exceeds its prime
 _MOST_PARTIES = 127  # whose sum then fits 64 bits; of more, each has fewer multiples
 
@@ -148,7 +150,7 @@ class SumKeys:
             self._pads = ((step, story), key, known)
         if name not in known:
             drawn = blake2b(name.encode(), key=key, digest_size=8 * len(PRIMES)).digest()
-            words = np.frombuffer(drawn, "<u8").tolist()
+            words = _PAD.unpack(drawn)
             known[name] = [word % prime for word, prime in zip(words, PRIMES, strict=True)]
         return known[name]
 

@@ -16,7 +16,7 @@ from spinney.protocols.columns.job import OwnTable, Target, check_target
 from spinney.protocols.columns.level_seal import LevelSeal
 from spinney.protocols.columns.notebook import Notebook
 from spinney.protocols.vertical_boosting.job import BoostedJob, KnownObjective
-from spinney.trees.boosted_columns import Kinship, OwnKin, RowsOfTrees, draw_rows_of_trees
+from spinney.trees.boosted_columns import OwnKin, RowsOfTrees, draw_rows_of_trees, kin_of
 from spinney.trees.boosting import Sampling, Segments, add_leaf_values, gradient_sums
 from spinney.trees.frontier import ColumnCells, Slots
 from spinney.trees.histogram import Above, add_derived
@@ -24,9 +24,8 @@ from spinney.trees.layout import join_forests
 from spinney.trees.losses import Gradients
 from spinney.trees.newton import NewtonSearch, NewtonValues, ValueBounds
 from spinney.trees.own_columns import MovedRows, OwnBest, OwnNodes, OwnSplits
-from spinney.trees.partial import PartialForest, partial_forest
+from spinney.trees.partial import LaidNodes, PartialForest, partial_forest
 from spinney.trees.partition import NO_TURNS, Partition, Turns
-from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits
 from spinney.typing import Bools, Floats, Integers
 
@@ -104,10 +103,8 @@ class BoostedGrowing(Growing):
     def _begin_batch(self) -> None:
         """Draw the rows of the next batch's trees, with what they correct, and open the roots."""
         self.levels: list[tuple[Partition, OwnSplits]] = []
-        self._kinship: Kinship | None = None  # of the open nodes and those above; None: roots
         self._above: dict[int, Above] = {}  # the sums of the newest levels, by depth
         self._gains: dict[int, Floats] = {}  # by level, if only this party knows them
-        self._leaves: list[tuple[Integers, Integers, Integers]] = []  # nodes, segments' ends
         batch = self.job.batch(min(self.number, self.job.settings.n_batches - 1))
         n_trees, columns = batch.n_trees, self._own.columns
         keep = round(self.job.settings.subsample * ALL_WORDS)
@@ -122,8 +119,7 @@ class BoostedGrowing(Growing):
             columns, batch.draws(0), rows.standing, rows.n_counted, self.job.n_rows.bit_length()
         )
         self._is_open = np.ones(n_trees, np.bool_)  # of all nodes of the newest depth
-        self._segments = rows.standing
-        self._trees = [np.arange(n_trees)]
+        self._held = [rows.standing]  # the rows of all nodes, by depth
         self.moments: list[Integers] = []
         search = self._search(self._directions)
         self._bounds = ValueBounds(search, n_trees) if self.job.is_constrained else None
@@ -144,9 +140,10 @@ class BoostedGrowing(Growing):
         if self.scores is not None:
             values = NewtonValues(self.units, self.job.settings.l2_regularization, batch.scale)
             bounds = None if self._bounds is None else self._bounds.of_leaves
-            held, leaf = np.concatenate(self.moments), self._leaf_numbers()
+            laid = LaidNodes.of(batch.n_trees, [partition for partition, _ in self.levels])
+            held, leaf = np.concatenate(self.moments), laid.leaves
             value = values.whole(held[leaf], bounds)
-            self._add_to_scores(value, batch.output_of_tree)
+            self._add_to_scores(leaf, laid.tree[leaf], value, batch.output_of_tree)
             if self._keeps_moments:
                 whole = values.whole(held)
                 whole[leaf] = value
@@ -164,24 +161,19 @@ class BoostedGrowing(Growing):
         if self.number < self.job.settings.n_batches:
             self._begin_batch()
 
-    def _leaf_numbers(self) -> Integers:
-        """Return the numbers of all leaves among the nodes of all depths."""
-        before = np.cumsum([0, *map(len, self.moments[:-1])])
-        leaves = zip(before, self._leaves, strict=True)
-        return np.concatenate([first + nodes for first, (nodes, *_) in leaves])
-
-    def _add_to_scores(self, value: Integers, output: Integers) -> None:
+    def _add_to_scores(
+        self, leaf: Integers, tree: Integers, value: Integers, output: Integers
+    ) -> None:
         assert self.scores is not None
-        tree = np.concatenate(self._trees)[self._leaf_numbers()]
-        starts = np.concatenate([starts for _, starts, _ in self._leaves])
-        ends = np.concatenate([ends for *_, ends in self._leaves])
+        starts = np.concatenate([held.starts for held in self._held])[leaf]
+        ends = np.concatenate([held.ends for held in self._held])[leaf]
         rows = Segments(self.nodes.standing.entries, starts, ends)
         add_leaf_values(
             self.table, rows, output[tree], value, self.scores.scores, n_threads=self._n_threads
         )
-        if self._keeps_moments:
+        if self._keeps_moments:  # the others are never asked for the loss
             self.leaves_of_watched.extend(self._rows.leaves_of(rows, tree, self.watched))
-        self.scores.note_losses()
+            self.scores.note_losses()
 
     # --- levels --------------------------------------------------------------------------------
 
@@ -189,41 +181,22 @@ class BoostedGrowing(Growing):
         moved = self.nodes.moved(
             self.table, partition, self._n_threads, all_nodes=self.scores is not None
         )
-        return replace(moved, weight=self._rows.count(moved.standing))
+        return MovedRows(moved.standing, self._rows.count(moved.standing))
 
     def _go_on(self, partition: Partition, moved: MovedRows, own: OwnSplits) -> None:
         split, child_open = partition.split, partition.child_open
         if self.scores is not None:
-            self._keep_leaves(split)
-            tree = np.repeat(self._trees[-1][self._is_open][split], 2)
-            self._trees.append(tree)
-            self.moments.append(self._child_moments(split, moved))
+            above = self.moments[-1][self._is_open][split]
+            self.moments.append(self._rows.child_sums(moved.standing, above))
             if self._bounds is not None:
                 turns = partition.turns if partition.turns.size else np.zeros(split.sum(), np.int8)
                 self._bounds.go(split, child_open, turns, self.moments[-1])
-            self._segments, self._is_open = moved.standing, child_open
-        self._kinship = Kinship.of(self.nodes, partition, own)
+            self._held.append(moved.standing)
+            self._is_open = child_open
         self.nodes = self.nodes.after(partition, moved, own)
         self.levels.append((partition, own))
-        if not child_open.any():
-            if self.scores is not None:
-                self._keep_leaves(np.zeros(0, np.bool_))
+        if not self.nodes.tree.size:
             self._finish_batch()
-
-    def _child_moments(self, split: Bools, moved: MovedRows) -> Integers:
-        """Return the sums of all children; the right one has what the left one leaves."""
-        held = moved.standing
-        left = self._rows.sums(Standing(held.entries, held.starts[0::2], held.ends[0::2]))
-        both = np.empty((2 * len(left), left.shape[1]), np.int64)
-        both[0::2], both[1::2] = left, self.moments[-1][self._is_open][split] - left
-        return both
-
-    def _keep_leaves(self, split: Bools) -> None:
-        """Keep where the rows of the nodes are that a level did not split."""
-        leaf = ~self._is_open
-        leaf[self._is_open] = ~split
-        held = self._segments
-        self._leaves.append((np.flatnonzero(leaf), held.starts[leaf], held.ends[leaf]))
 
     @property
     def open_moments(self) -> Integers:
@@ -254,7 +227,7 @@ class BoostedGrowing(Growing):
 
     def kin(self, slots: Slots) -> OwnKin | None:
         """Return which open nodes follow from their parents and siblings."""
-        return None if self._kinship is None else self._kinship.derive(self.nodes, slots)
+        return kin_of(self.nodes, slots) if self._level else None
 
     def _own_sums(self, slots: Slots) -> Integers:
         """Sum the gradients of the open nodes over the cells of own columns."""
@@ -299,19 +272,16 @@ class BoostedGrowing(Growing):
     def accepted(self, best: BestSplits) -> tuple[Floats, Bools]:
         """Return by how much cuts improve the score, and which are worth making."""
         is_good = best.slot >= 0
-        gain = np.zeros(is_good.size)
-        low, high = (limit[is_good] for limit in self._limits())
-        search = self._search(self._directions)
-        gain[is_good] = best.gain[is_good] - search.score(best.total[is_good], low, high)
+        gain = self._search(self._directions).gains(best, *self._limits())
         if self._level == 0:  # roots are asked about before anything is known about them
             is_good &= self.job.rules.opens(best.total, 0, np.zeros(0))
         return gain, is_good
 
     def open_children(self, left: Integers, total: Integers) -> Bools:
         """Return which children stay open, left and right in turn."""
-        moments = np.empty((2 * len(left), left.shape[1]), np.int64)
-        moments[0::2], moments[1::2] = left, total - left
-        return self.job.rules.opens(moments, self._level + 1, np.zeros(0))
+        rows = np.empty((2 * len(left), 1), np.int64)
+        rows[0::2, 0], rows[1::2, 0] = left[:, 0], total[:, 0] - left[:, 0]
+        return self.job.rules.opens(rows, self._level + 1, np.zeros(0))
 
     def turns_of(self, feature: NDArray[np.int32]) -> Turns:
         """Return in which direction own columns may change the prediction; empty: in any."""

@@ -107,7 +107,7 @@ class Party(ColumnsParty):
         if growing.job.labels == "encrypted" and growing.job.n_parties > 1:
             terms = SealTerms(ask.job, growing.job.scheme, growing.job.key_bits)
             sealed = (self._encrypted.seal(terms, growing.packing, growing.label),)
-        return BatchReply(False, growing.scores.course[-1], sealed)
+        return BatchReply(False, growing.scores.course[-1][0], sealed)
 
     def _finished_part(self, growing: Any, own: OwnTable, ask: FinishAsk) -> PartialModel:
         part, boosted = growing.joined(), None

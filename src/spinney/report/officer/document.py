@@ -18,7 +18,7 @@ from spinney.report.page.markup import Content, Html, join_html, table, tag, voi
 from spinney.report.page.measured import numbers
 from spinney.report.report import Report, load_report
 from spinney.report.settings import settings_in_words
-from spinney.report.verdicts import measured_in_words, verdict
+from spinney.report.verdicts import measured_in_words, verdicts
 from spinney.report.words import capital, date_of, some
 from spinney.tables.schema import Column, Label
 from spinney.version import __version__
@@ -352,7 +352,8 @@ def _scores(report: ReportFacts, source: Source) -> Html:
         ]
         for one in report.quality
     ]
-    words = f"{verdict(report)} Scores are exact counts, of the model before it was hardened."
+    told = " ".join(verdicts(report))
+    words = f"{told} Scores are exact counts, of the model before it was hardened."
     if report.is_private:
         words += " No epsilon covers them."
     found = table("Scores without noise", ["party", "rows", "scores"], lines)

@@ -13,8 +13,8 @@ from spinney.report.verdicts import (
     beside_joint,
     joinings,
     score_names,
-    scored_in_words,
-    verdict,
+    scored_class,
+    verdicts,
     why_not_judged,
     word_of,
 )
@@ -40,11 +40,10 @@ def worth_it(report: ReportFacts) -> Html:
     found = report.quality
     words = words_of_models(report)
     rows = ", ".join(dict.fromkeys(q.rows for q in found))
-    told = [one.in_words() for one in joinings(found)] if len(report.parties) > 1 else []
-    told = [*(told or [verdict(report)]), *filter(None, [beside_joint(found)])]
+    told = [*verdicts(report), *filter(None, [beside_joint(found)])]
     parts: list[Content] = [tag("p", words, class_="lead") for words in told]
     parts += [tag("p", words, class_="warn") for words in below_majority(found)]
-    scored = scored_in_words(report.subject.scored) if report.subject else ""
+    scored = scored_class(report)
     of_class = f" {scored}" if scored else ""
     parts.append(
         tag("p", f"Scores are on each party's own {rows} rows.{of_class}", _intervals(found))
@@ -88,9 +87,10 @@ def _dot(quality: PartyQuality, model: str, score: str, words: Words) -> Dot:
 def _intervals(found: Sequence[PartyQuality]) -> str:
     if not any(q.intervals for q in found):
         return ""
+    of_class = "" if "r2" in score_names(found) else " of a class"
     return (
         " Lines are 95 % bootstrap intervals over those rows; a party with fewer than "
-        f"{FEWEST} rows of a class has none."
+        f"{FEWEST} rows{of_class} has none."
     )
 
 
@@ -108,14 +108,21 @@ def _judgements(found: Sequence[PartyQuality]) -> Html:
 
 
 def _numbers(found: Sequence[PartyQuality], words: Words) -> Html:
+    """Return a table a score: one of all scores would be wider than the page."""
     names = score_names(found)
-    keys = [(m, s) for s in names for m in _models(found, s)]
-    headings = ["party", *(f"{word_of(s)} {words[m]}" for m, s in keys), "rows"]
+    if not names:
+        return _numbers_of(found, words, None)
+    return join_html(*(_numbers_of(found, words, name) for name in names))
+
+
+def _numbers_of(found: Sequence[PartyQuality], words: Words, score: str | None) -> Html:
+    models = _models(found, score) if score else []
     lines: list[list[Content]] = []
     for q in found:
-        cells: list[Content] = [_cell(q, _key(m, s)) for m, s in keys]
+        cells: list[Content] = [_cell(q, _key(model, score or "")) for model in models]
         lines.append([q.party, *cells, f"{q.n_rows:,}"])
-    return table("Scores by party", headings, lines)
+    caption = f"{capital(word_of(score))} by party" if score else "Rows by party"
+    return table(caption, ["party", *(words[model] for model in models), "rows"], lines)
 
 
 def _cell(quality: PartyQuality, key: str) -> str:

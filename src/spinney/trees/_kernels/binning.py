@@ -29,10 +29,10 @@ def ordered_words(values, out):
 
 @kernel
 def count_digits(words, missing, step, lead_table, second_table, third_table, shift, mask, counts):
-    """Count words by (cell, next digit).
+    """Add words to the counts by (cell, next digit).
 
     One look-up for each known digit finds the cell of a word: by its leading 12 bits, then by the
-    next 7, then by the next 7. Cell 0 means "not a requested cell".
+    next 7, then by the next 7. Requested cells begin at 1; 0 means "not a requested cell".
     """
     low = np.uint32(shift)
     for i in range(words.shape[0]):
@@ -42,9 +42,8 @@ def count_digits(words, missing, step, lead_table, second_table, third_table, sh
             cell = second_table[cell, (word >> np.uint32(13)) & np.uint32(127)]
         if step > 1:
             cell = third_table[cell, (word >> np.uint32(6)) & np.uint32(127)]
-        if missing[i]:
-            cell = np.uint16(0)
-        counts[cell, (word >> low) & np.uint32(mask)] += 1
+        if cell > 0 and not missing[i]:
+            counts[cell - np.uint16(1), (word >> low) & np.uint32(mask)] += 1
 
 
 @kernel

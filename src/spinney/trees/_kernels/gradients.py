@@ -255,6 +255,38 @@ def segment_gradients(entries, starts, ends, g_mask, out):
 
 
 @kernel
+def child_gradients(entries, starts, ends, g_mask, g_steps, has_h, above, out):
+    """Add up rows, gradients and curvatures of left children; right ones have what is left.
+
+    Children come left and right in turn, `above` has the sums of the parents.
+    """
+    for node in range(above.shape[0]):
+        rows, g, h = np.int64(0), np.int64(0), np.int64(0)
+        for block in range(starts.shape[1]):
+            for i in range(starts[2 * node, block], ends[2 * node, block]):
+                gradient = (entries[i] >> np.uint32(16)) & g_mask
+                is_counted = np.int64(gradient != g_mask)
+                rows += is_counted
+                g += is_counted * np.int64(gradient)
+                h += is_counted * np.int64(entries[i] >> np.uint32(24))
+        left = (rows, g - g_steps * rows, h if has_h else rows)
+        for k in range(3):
+            out[2 * node, k], out[2 * node + 1, k] = left[k], above[node, k] - left[k]
+
+
+@kernel
+def find_leaves(entries, starts, ends, block_start, tree, place, found):
+    """Write the number of the leaf of some rows in each tree; `place` is -1 for all other rows."""
+    for block in range(starts.shape[1]):
+        base = block_start[block]
+        for leaf in range(starts.shape[0]):
+            for i in range(starts[leaf, block], ends[leaf, block]):
+                at = place[base + np.int64(entries[i] & ROW_MASK)]
+                if at >= 0:
+                    found[tree[leaf], at] = leaf
+
+
+@kernel
 def take_counted(entries, starts, ends, g_mask, taken, taken_ends):
     """Write the counted entries of each node's segments, from the segments' starts on."""
     for node in range(starts.shape[0]):

@@ -55,6 +55,37 @@ def open_children(
 
 
 @kernel
+def fits(
+    feature, cut, subset, stays, child_open, child_bits, child_derived, n_sets, by_cut, most_bits,
+    is_category, low, line,
+):  # fmt: skip
+    """Return whether decisions for some nodes fit them; what a node that stays may be is not said.
+
+    The first four have an element for each node. Decisions may come from others, and kernels that
+    use them do not check them.
+    """
+    n_split, n_open, sound = 0, 0, True
+    for node in range(feature.shape[0]):
+        column = feature[node]
+        has_set = subset[node] >= 0
+        if column < 0:
+            sound &= not has_set
+            continue
+        n_split += 1
+        if column >= low.shape[1] or line[node] > 0 or subset[node] >= n_sets:
+            return False
+        sound &= has_set == (is_category[column] and not stays[node])
+        # A cut below the lowest open bin would give a range of negative length.
+        sound &= not by_cut or has_set or cut[node] >= low[node, column]
+    for child in range(child_open.shape[0]):
+        n_open += child_open[child]
+    for bits in child_bits:
+        sound &= 1 <= bits <= most_bits
+    sizes = child_open.shape[0] == 2 * n_split
+    return sound and sizes and child_bits.shape[0] == child_derived.shape[0] == n_open
+
+
+@kernel
 def child_keys(parent_keys, out):
     """Write the keys of the two children of each parent."""
     for i in range(parent_keys.shape[0]):

@@ -21,15 +21,28 @@ def _add_block(total, low, high, outer, prime):
     return (total + _whole(low, high, prime) * np.uint64(outer)) % prime
 
 
+@inlined
+def _power(top, prime):
+    """Return two to the power of `top` plus one, at most 64, modulo a prime."""
+    return ((np.uint64(1) << top) % prime * np.uint64(2)) % prime
+
+
+@inlined
+def _product(keys, more, outer, prime):
+    """Return the product of three numbers modulo a prime of 32 bits; the latter two are below."""
+    return ((keys % prime) * more % prime) * np.uint64(outer) % prime
+
+
 @kernel
-def hash_blocks(values, inner, outer, primes, first, last, totals):
+def hash_blocks(values, keys, n, at, primes, may_be_negative, first, last, totals):
     """Add the sums of outer[i] * inner[j] * values[i * n + j], modulo each prime, for blocks i.
 
-    A block has as many values as there are inner keys, n, at most 2048. Values are not negative;
-    the keys and the primes fit 32 bits. The number of primes is even: a value that is read is used
-    twice.
+    A line of keys holds the n inner keys, at most 2048, and from `at` on an outer key for each
+    block. Values are words; if they may be negative, the upper half of them stands for numbers that
+    are 2^bits less. The keys and the primes fit 32 bits. The number of primes is even: a value that
+    is read is used twice.
     """
-    n = inner.shape[1]
+    top = np.uint64(8 * values.itemsize - 1)
     for block in range(first, last):
         begin = block * n
         part = values[begin : min(begin + n, values.shape[0])]
@@ -40,7 +53,7 @@ def hash_blocks(values, inner, outer, primes, first, last, totals):
             continue  # as most counts of wide tables are
         for a in range(0, primes.shape[0], 2):
             b = a + 1
-            keys_a, keys_b = inner[a], inner[b]
+            keys_a, keys_b = keys[a], keys[b]
             low_a, high_a = np.uint64(0), np.uint64(0)
             low_b, high_b = np.uint64(0), np.uint64(0)
             if bits >> _SMALL == 0:
@@ -76,5 +89,15 @@ def hash_blocks(values, inner, outer, primes, first, last, totals):
                     top_b += product_b >> _HALF
                 high_a += _whole(upper_a, top_a, primes[a])
                 high_b += _whole(upper_b, top_b, primes[b])
-            totals[a] = _add_block(totals[a], low_a, high_a, outer[a, block], primes[a])
-            totals[b] = _add_block(totals[b], low_b, high_b, outer[b, block], primes[b])
+            totals[a] = _add_block(totals[a], low_a, high_a, keys_a[at + block], primes[a])
+            totals[b] = _add_block(totals[b], low_b, high_b, keys_b[at + block], primes[b])
+            if may_be_negative and bits >> top:
+                below_a, below_b = np.uint64(0), np.uint64(0)
+                for i in range(part.shape[0]):
+                    is_below = np.uint64(part[i]) >> top
+                    below_a += is_below * np.uint64(keys_a[i])
+                    below_b += is_below * np.uint64(keys_b[i])
+                more_a, more_b = _power(top, primes[a]), _power(top, primes[b])
+                outer_a, outer_b = keys_a[at + block], keys_b[at + block]
+                totals[a] += primes[a] - _product(below_a, more_a, outer_a, primes[a])
+                totals[b] += primes[b] - _product(below_b, more_b, outer_b, primes[b])

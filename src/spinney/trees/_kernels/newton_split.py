@@ -22,6 +22,13 @@ def _value(g, h, l2, low, high):
 
 
 @inlined
+def _whole_score(g, h, l2, low, high):
+    """Return the score of a node that is not cut."""
+    own = _value(g, h, l2, low, high)
+    return -2.0 * g * own - (h + l2) * own * own
+
+
+@inlined
 def _score(g_left, h_left, g, h, l2, low, high, direction):
     """Return the score of a cut; minus infinity if it runs against the column's direction."""
     g_right, h_right = g - g_left, h - h_left
@@ -173,8 +180,7 @@ def best_newton_splits(
         if whole[0] == 0 or whole[2] < least[1]:
             continue
         g_all, h_all = whole[1] * unit_g, whole[2] * unit_h
-        own = _value(g_all, h_all, l2, low[node], high[node])
-        parent = -2.0 * g_all * own - (h_all + l2) * own * own
+        parent = _whole_score(g_all, h_all, l2, low[node], high[node])
         best = parent
         for slot in range(feature.shape[1]):
             column = feature[node, slot]
@@ -207,3 +213,13 @@ def best_newton_splits(
                     missing_left = side == 1 if n_missing > 0 else 2 * best_left[node, 0] > whole[0]
                     _keep_cut(kept, node, slot, cell, missing_left, add, shift)
         best_gain[node] = best if is_bare else best - parent
+
+
+@kernel
+def gains_of_scores(total, slot, score, units, low, high, gain):
+    """Write the scores of cuts minus those of their nodes, where there is a cut."""
+    unit_g, unit_h, l2 = units
+    for node in range(slot.shape[0]):
+        if slot[node] >= 0:
+            g, h = total[node, 1] * unit_g, total[node, 2] * unit_h
+            gain[node] = score[node] - _whole_score(g, h, l2, low[node], high[node])

@@ -1,5 +1,7 @@
 """Derive a node's histogram: its parent's minus its sibling's."""
 
+import numpy as np
+
 from spinney.trees._kernels.compiling import inlined, kernel
 
 
@@ -17,13 +19,14 @@ def _slot_of(feature, node, column, slot):
 
 @kernel
 def derive(
-    feature, cells, offset, asked_feature, asked_offset, asked, derived, sibling,
+    feature, cells, offset, asked_feature, asked_offset, asked, derived,
     parent, parent_feature_of_slot, parent_offset, parent_counters, out,
 ):  # fmt: skip
     """Fill `out` with all cells of all nodes; counted cells are copied, the rest is derived.
 
-    The sibling of a derived node is itself never derived.
+    The sibling of a derived node is beside it, and itself never derived.
     """
+    n_nodes = feature.shape[0]
     n_slots = feature.shape[1]
     width = out.shape[1]
     for node in range(feature.shape[0]):  # copy the counted cells
@@ -39,8 +42,8 @@ def derive(
     for node in range(feature.shape[0]):
         if not derived[node]:
             continue
-        other = sibling[node]
         above = parent[node]
+        other = node + 1 if node + 1 < n_nodes and parent[node + 1] == above else node - 1
         for slot in range(n_slots):
             column = feature[node, slot]
             if column < 0:
@@ -58,29 +61,48 @@ def derive(
 
 
 @kernel
-def keep_asked(derived, parent_cut, feature, add, shift, cells):
-    """Leave in the slots of derived nodes only the column that split the parent, or none.
+def lay_asked(
+    derived, parent_cut, feature, add, shift, cells,
+    new_feature, new_add, new_shift, new_cells, offset,
+):  # fmt: skip
+    """Lay the slots to count: of derived nodes only the column that split the parent, or none.
 
     A node's only slot stays: it may hold a column that its parent skipped because it cannot split.
+    Return how many cells there are.
     """
     n_slots = feature.shape[1]
+    n_cells = np.int64(0)
     for node in range(feature.shape[0]):
-        if not derived[node]:
-            continue
-        n_used, kept = 0, -1
+        first, last = 0, n_slots  # the slots that stay
+        if derived[node]:
+            n_used, kept = 0, -1
+            for slot in range(n_slots):
+                n_used += feature[node, slot] >= 0
+                if kept < 0 <= parent_cut[node] and feature[node, slot] == parent_cut[node]:
+                    kept = slot
+            if n_used == 1:
+                kept = 0
+            first, last = max(kept, 0), kept + 1
         for slot in range(n_slots):
-            n_used += feature[node, slot] >= 0
-            if kept < 0 <= parent_cut[node] and feature[node, slot] == parent_cut[node]:
-                kept = slot
-        if n_used == 1:
-            kept = 0
-        if kept >= 0:
-            feature[node, 0] = feature[node, kept]
-            add[node, 0] = add[node, kept]
-            shift[node, 0] = shift[node, kept]
-            cells[node, 0] = cells[node, kept]
-        for slot in range(1 if kept >= 0 else 0, n_slots):
-            feature[node, slot] = -1
-            add[node, slot] = 0
-            shift[node, slot] = 0
-            cells[node, slot] = 0
+            old = first + slot
+            offset[node, slot] = n_cells
+            if old < last:
+                new_feature[node, slot], new_add[node, slot] = feature[node, old], add[node, old]
+                new_shift[node, slot], new_cells[node, slot] = shift[node, old], cells[node, old]
+                n_cells += cells[node, old]
+            else:
+                new_feature[node, slot], new_add[node, slot] = -1, 0
+                new_shift[node, slot], new_cells[node, slot] = 0, 0
+    return n_cells
+
+
+@kernel
+def mark_heavier(parent, cells, parent_cells, weight, derived):
+    """Mark the heavier of two siblings whose cells are like their parent's."""
+    for node in range(parent.shape[0]):
+        derived[node] = False
+    for node in range(parent.shape[0] - 1):
+        if parent[node + 1] == parent[node] and (
+            cells[node] == parent_cells[node] and cells[node + 1] == parent_cells[node + 1]
+        ):
+            derived[node + np.int64(weight[node + 1] >= weight[node])] = True

@@ -10,7 +10,13 @@ from spinney.errors import ProtocolError
 from spinney.estimators.horizontal_boosting import HorizontalBoostingClassifier
 from spinney.estimators.inputs import deal_tables, fit_input
 from spinney.protocols import horizontal_boosting
-from spinney.protocols.horizontal_boosting.messages import GradientsAsk
+from spinney.protocols.horizontal_boosting import rows as boosted_rows
+from spinney.protocols.horizontal_boosting.messages import (
+    CurveAsk,
+    CurveReply,
+    ErrorsAsk,
+    GradientsAsk,
+)
 from spinney.transport.in_process import InProcess
 from spinney.trees.batch import GrownBatch
 
@@ -105,3 +111,35 @@ def test_a_question_that_does_not_fit_is_refused(tables, heard):
     for words, ask in wrong.items():
         with pytest.raises(ProtocolError, match=words):
             party.answer(ask)
+
+
+def test_parties_that_sit_together_answer_as_if_alone(tables, heard):
+    alone = [horizontal_boosting.Party(table) for table in tables.values()]
+    together = [horizontal_boosting.Party(table) for table in tables.values()]
+    horizontal_boosting.Party.sit_together(together)
+    for ask in (*heard, heard[1], heard[0], *heard[-2:]):
+        for one, other in zip(together, alone, strict=True):
+            found, expected = one.answer(ask), other.answer(ask)
+            assert np.array_equal(found.counts.counters, expected.counts.counters)
+            assert np.array_equal(found.counts.run_ends, expected.counts.run_ends)
+            assert np.array_equal(found.losses, expected.losses)
+    last = heard[-1]
+    for one, other in zip(together, alone, strict=True):
+        for ask in (ErrorsAsk(last.job, last.grown), CurveAsk(last.job, last.grown)):
+            found, expected = one.answer(ask), other.answer(ask)
+            assert all(map(np.array_equal, _arrays(found), _arrays(expected)))
+
+
+def _arrays(reply):
+    return [reply.losses] if isinstance(reply, CurveReply) else list(reply.vectors())
+
+
+def test_neighbours_replies_are_not_held_beyond_a_limit(tables, heard, monkeypatch):
+    monkeypatch.setattr(boosted_rows, "_MOST_HELD", 1)
+    together = [horizontal_boosting.Party(table) for table in tables.values()]
+    horizontal_boosting.Party.sit_together(together)
+    first = horizontal_boosting.Party(next(iter(tables.values())))
+    for ask in heard:
+        found = [party.answer(ask).counts.counters for party in together]
+        assert np.array_equal(found[0], first.answer(ask).counts.counters)
+        assert all(one.base is not found[0].base for one in found[1:])

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -54,12 +55,14 @@ GAUSSIAN = {"privacy": privacy(delta="1/1000000")}
 
 
 @pytest.mark.parametrize("changes", [{}, GAUSSIAN, {"edges": "public"}, {"batch_trees": 3}])
+@pytest.mark.parametrize("schema", [SCHEMA, COST], ids=["classes", "numbers"])
 @pytest.mark.parametrize("n_parties", [1, 5])
-def test_all_releases_together_cost_the_budget_and_no_more(changes, n_parties):
-    asked = settings(**changes)
+def test_all_releases_together_cost_the_budget_and_no_more(changes, schema, n_parties):
+    task = "classification" if schema is SCHEMA else "regression"
+    asked = settings(task=task, **changes)
     if n_parties > 1:
         asked = replace(asked, privacy=replace(asked.privacy, in_shares=True, honest=3))
-    plan = plan_of(SCHEMA, asked, n_parties)
+    plan = plan_of(schema, asked, n_parties)
     costs = [spend.mechanism.cost(spend.n_values) for spend in plan.planned()]
     assert sum(cost.amount for cost in costs) == budget_of(asked.privacy).amount
     assert sum(cost.delta for cost in costs) < Fraction(1, 10**29)
@@ -134,8 +137,117 @@ def test_a_number_is_predicted_within_its_range():
     assert abs(found.mean() - held.target.mean()) < 0.5
 
 
-def test_a_range_a_hundred_times_as_wide_as_most_targets_hardly_matters():
-    asked = settings(task="regression", privacy=privacy(epsilon="50"), n_passes=6)
+def curved(epsilon="500", n=400, **changes):
+    """Return a table of numbers and what is trained on it, with curves beside the trees."""
+    given = privacy(epsilon=epsilon, delta="1/1000000")
+    asked = settings(task="regression", privacy=given, n_passes=4, assumed_rows=n, **changes)
+    held = table(COST, n)
+    return held, private_boosting.train(InProcess({"north": party(held)}), asked)
+
+
+def test_curves_are_in_the_model_as_one_tree_for_each_column():
+    held, trained = curved()
+    forest, noise = trained.model.forest, trained.model.noise
+    assert forest.n_trees == 8 + 2
+    last = forest.feature[forest.tree_start[-2] : forest.tree_start[-1]]
+    assert set(last[last >= 0]) == {1}
+    found = trained.model.predict(held.columns)[:, 0]
+    assert np.sqrt(np.mean((found - held.target) ** 2)) < 0.1 * held.target.std()
+    assert noise is not None
+    assert noise.counts.max() > 0
+
+
+def test_a_missing_value_is_predicted_as_scores_have_it():
+    """A column's curve says nothing of it; what trees and the first scores say is left."""
+    held = table(COST, 400)
+    values = np.array([[np.nan, 1.0], [50.0, 1.0]], np.float32)
+    _, trained = curved()
+    found = trained.model.predict(MatrixColumns(values))[:, 0]
+    assert abs(found[0] - held.target.mean()) < held.target.std()
+
+
+def test_the_clip_falls_as_residuals_do(monkeypatch):
+    told = []
+    answer = private_boosting.Party.answer
+
+    def watched(self, ask):
+        if isinstance(ask, LeafSumsAsk):
+            told.append(ask.so_far.clip)
+        return answer(self, ask)
+
+    monkeypatch.setattr(private_boosting.Party, "answer", watched)
+    curved()
+    assert told[0] == 0
+    assert all(after <= before for before, after in pairwise(told[1:]))
+    assert told[-1] < told[1] / 5
+
+
+def test_curves_and_clips_that_do_not_fit_the_job_are_refused():
+    north = party(table(COST))
+    asked = settings(task="regression", **GAUSSIAN)
+    question = asked_once(north, asked)
+    n_terms = plan_of(COST, asked, 1).n_terms
+    after = {"values": (np.zeros((1, 0), np.int64),)}
+    for wrong in (
+        {"curves": (np.zeros(n_terms, np.int64),)},
+        {"clip": -1},
+        after,
+        after | {"curves": (np.zeros(n_terms + 1, np.int64),)},
+        after | {"curves": (np.full(n_terms, 1 << 50),)},
+    ):
+        with pytest.raises(ProtocolError, match=r"do not fit the job\. Nothing was released"):
+            north.answer(LeafSumsAsk(replace(question.so_far, **wrong)))
+
+
+def test_another_clip_or_curve_is_another_model():
+    north = party(table(COST))
+    question = asked_once(north, settings(task="regression", **GAUSSIAN))
+    north.answer(question)
+    with pytest.raises(PolicyError, match="already asked about a different model of 0 batches"):
+        north.answer(LeafSumsAsk(replace(question.so_far, clip=1)))
+
+
+def test_scores_made_anew_lead_to_the_same_sums():
+    """A party that restarts has no scores; a question holds all that they follow from."""
+    held = table(COST)
+    north = party(held)
+    asked = settings(task="regression", **GAUSSIAN)
+    so_far = asked_once(north, asked).so_far
+    public = north._boosted.known(asked, so_far.schema_digest, 1)
+    sums = []
+    for number in range(6):
+        batch, random = public.batches[number], np.random.RandomState(number)
+        sums.append(north._boosted._scored(public, so_far).sums(so_far))
+        so_far = replace(
+            so_far,
+            values=(*so_far.values, random.randint(-(2**20), 2**20, (1, batch.n_leaves))),
+            curves=(*so_far.curves, random.randint(-(2**20), 2**20, public.plan.n_terms)),
+            clip=1 << 20,
+        )
+    again = party(held)._boosted
+    again.known(asked, so_far.schema_digest, 1)
+    whole = north._boosted._scored(public, so_far).sums(so_far)
+    assert np.array_equal(again._scored(public, so_far).sums(so_far), whole)
+    assert not np.array_equal(sums[0], sums[4][: sums[0].size])
+
+
+def test_curves_are_fitted_where_rows_and_budget_carry_them():
+    asked = private_boosting.Settings(task="regression", n_rows=10_000, **GAUSSIAN)
+    assert plan_of(COST, asked, 5).choice.degree == 3
+    assert "; a curve of degree 3 for each column, fitted together" in (
+        plan_of(COST, asked, 5).choice.why
+    )
+    columns = tuple(Column(f"c{i}", "number", (0.0, 1.0)) for i in range(60))
+    assert plan_of(replace(COST, columns=columns), asked, 5).choice.degree == 0
+    pure = replace(asked, privacy=privacy())
+    assert plan_of(COST, pure, 5).choice.degree == 0
+    classes = private_boosting.Settings(task="classification", n_rows=10_000, **GAUSSIAN)
+    assert plan_of(SCHEMA, classes, 5).choice.degree == 0
+
+
+@pytest.mark.parametrize("delta", [{}, {"delta": "1/1000000"}])
+def test_a_range_a_hundred_times_as_wide_as_most_targets_hardly_matters(delta):
+    asked = settings(task="regression", privacy=privacy(epsilon="50", **delta), n_passes=6)
     wide, found = replace(COST, label=Label("cost", "number", range=(0.0, 1000.0))), []
     for schema in (COST, wide):
         held = table(schema, 2000)
@@ -176,7 +288,7 @@ def test_rounds_stay_below_forty_however_many_columns_there_are():
 
 def test_trees_of_a_round_do_not_go_too_far_together():
     """Columns may say the same: many full steps at once would overshoot."""
-    for n_columns, rate in ((10, 0.3), (90, 0.06)):
+    for n_columns, rate in ((10, 0.3), (90, 3 / 57)):
         columns = tuple(Column(f"c{i}", "number", (0.0, 1.0)) for i in range(n_columns))
         asked = private_boosting.Settings(task="regression", n_rows=10**6, **GAUSSIAN)
         choice = plan_of(replace(COST, columns=columns), asked, 5).choice
