@@ -34,6 +34,7 @@ from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
 from spinney.trees.bounded_gradients import SCALE, ClippedSquares, TwoClasses
+from spinney.trees.curves import CurveTerms
 from spinney.trees.leaf_counts import NumberedLeaves
 from statistical.audit import audit  # type: ignore[import-not-found]
 from statistical.private_evidence import Alone  # type: ignore[import-not-found]
@@ -206,6 +207,12 @@ def test_residuals_that_are_not_clipped_are_caught(monkeypatch):
 
     monkeypatch.setattr(ClippedSquares, "added", added)
     assert audited(1, NO_DELTA, 50, WatchedCosts, task="regression").refutes(1.0)
+
+
+def test_pulls_on_curves_that_reach_beyond_what_is_charged_are_caught(monkeypatch):
+    honest = CurveTerms.pulls
+    monkeypatch.setattr(CurveTerms, "pulls", lambda *given: 200 * honest(*given))
+    assert audited(1, MILLIONTH, 50, WatchedCosts, task="regression").refutes(1.0)
 
 
 def test_a_whole_distilled_tree_keeps_its_promise():
