@@ -2,22 +2,14 @@
 
 import fcntl
 import os
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from lzma import LZMAError
 from pathlib import Path
 from time import sleep
 from typing import Final
 from uuid import uuid4
-from zipfile import BadZipFile
 
 from spinney.errors import StorageError
-
-UNREADABLE: Final = (
-    BadZipFile, OSError, EOFError, RuntimeError, NotImplementedError, zlib.error, LZMAError
-)  # fmt: skip
-"""What reading an archive raises that somebody made by hand; each way to compress has its own."""
 
 _GLANCE: Final = 0.1  # seconds
 

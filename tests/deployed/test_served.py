@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from io import BytesIO
@@ -334,6 +335,29 @@ def test_a_result_is_written_where_the_lead_says_and_nowhere_else(tmp_path):
     for name in ("/etc/passwd", "../x", "a/b", ""):
         with pytest.raises(SettingError):
             client._unpacked(made.getvalue(), None, name)
+
+
+@pytest.mark.parametrize("method", [ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA])
+@pytest.mark.parametrize(
+    ("reader", "words"), [("result", "result cannot be read"), ("request", "is not a request")]
+)
+def test_a_little_archive_takes_little_memory_whatever_it_holds(tmp_path, method, reader, words):
+    """Before: 1,201 bytes of bzip2 whose entry says that they hold a hundred took 3 GB."""
+    made = BytesIO()
+    with ZipFile(made, "w", method) as files, files.open("model.spinney", "w") as bomb:
+        for _ in range(16):
+            bomb.write(bytes(1 << 22))
+    data = bytearray(made.getvalue())
+    size = data.find(b"PK\x01\x02") + 24
+    data[size : size + 4] = (100).to_bytes(4, "little")
+    kit = tmp_path / "kit.zip"
+    kit.write_bytes(data)
+    tracemalloc.start()
+    with pytest.raises(StorageError, match=words):
+        read_request(kit) if reader == "request" else client._unpacked(bytes(data), kit, "q3")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 8 << 20
 
 
 @pytest.mark.parametrize("method", [ZIP_STORED, ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA])

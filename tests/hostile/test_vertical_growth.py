@@ -296,6 +296,15 @@ def test_offered_columns_in_another_shape_are_refused(name):
     assert not said(shop, ask)
 
 
+def test_a_node_is_offered_no_more_columns_than_there_are():
+    """Before: room for as many was made for every other open node, too."""
+    shop, job, _ = begun_alone()
+    ask = GainAsk(job.digest, 0, (), offered(1))
+    again = np.zeros(1000, np.uint16)
+    many = Offered(np.array([1000], np.uint16), again, again.astype(np.uint8))
+    assert "columns or nodes that do not exist" in said(shop, replace(ask, offered=many))
+
+
 @pytest.mark.parametrize("depth", [1, 5, -1])
 def test_levels_are_not_asked_for_out_of_turn(depth):
     shop, job, _ = begun_alone()

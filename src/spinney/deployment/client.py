@@ -11,6 +11,7 @@ from zipfile import ZipFile
 
 import msgspec
 
+from spinney.archives import UNREADABLE, read_archived
 from spinney.deployment.coordinator.runs import ABORTED, FAILED, FINISHED, OVER, PAUSED, Status
 from spinney.deployment.costs import JobCost, cost_of
 from spinney.deployment.identity import KitIdentity
@@ -26,7 +27,7 @@ from spinney.deployment.job import (
     words_signed,
 )
 from spinney.errors import PolicyError, ProtocolError, SettingError, StorageError
-from spinney.files import UNREADABLE, write_whole
+from spinney.files import write_whole
 from spinney.jobs.file import JobConfig, load_job
 from spinney.report.file_names import RUN_FILES, RUNS
 from spinney.report.run_folder import free_folder, require_no_run
@@ -148,7 +149,7 @@ def _unpacked(archive: bytes, given: Path | None, name: str) -> Path:
         with ZipFile(BytesIO(archive)) as zipped:
             sizes = {one.filename: one.file_size for one in zipped.infolist()}
             wanted = [file for file in RUN_FILES if sizes.get(file, _LARGEST + 1) <= _LARGEST]
-            files = {file: zipped.read(file) for file in wanted}
+            files = {file: read_archived(zipped, file) for file in wanted}
     except UNREADABLE:
         raise StorageError("The coordinator's result cannot be read. Fetch it again.") from None
     folder = free_folder(given or Path(RUNS) / _plain(name), files)

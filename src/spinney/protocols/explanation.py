@@ -302,6 +302,8 @@ def _points(model: ForestModel, column: int, most: int) -> list[float]:
     inner = np.unique(np.quantile(cuts, np.linspace(0, 1, most - 1), method="nearest"))
     beyond = cuts[-1] + ((cuts[-1] - cuts[0]) / most or max(1.0, abs(cuts[-1])))
     declared = model.schema.columns[column].range
+    if model.schema.names[column] in model.undeclared.ranges:
+        declared = None  # its end is a cell of a row
     if declared is not None and declared[1] > cuts[-1]:
         beyond = min(beyond, declared[1])
     return [*inner.tolist(), float(beyond)]

@@ -47,6 +47,7 @@ from spinney.simulation.watching import Heard, watch_parties
 from spinney.tables.columns import VectorColumns
 from spinney.tables.schema import Schema
 from spinney.tables.table import MemoryTable
+from spinney.tables.undeclared import ranges_read
 from spinney.tables.withheld import UndeclaredRows
 from spinney.transport.channel import Answering, Channel
 from spinney.trees.threads import thread_count
@@ -286,7 +287,9 @@ def _explained(
     }
     channel = connect_parties(sides, is_masked=running.secure_sum, honest=running.honest)
     leaving, _ = release(joint.model, running.release)
-    explained = explaining.explain(channel, explaining.question_of(leaving))
+    read = UndeclaredRows(ranges=ranges_read(leaving.schema, parties.read_facts))
+    question = explaining.question_of(replace(leaving, undeclared=read))
+    explained = explaining.explain(channel, question)
     n_before = len(joint.rounds)
     asked = (replace(r, number=r.number + n_before) for r in channel.rounds)
     return replace(joint, rounds=(*joint.rounds, *asked)), explained

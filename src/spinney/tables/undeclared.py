@@ -27,8 +27,7 @@ def undeclared_rows(
     classes = None
     if are_classes_read(schema.label, read_facts):
         classes = np.zeros(len(schema.label.classes or ()), np.int64)
-    places: tuple[Column | Label, ...] = (*schema.columns, schema.label)
-    ranges = frozenset(one.name for one in places if f"range of {one.name!r}" in read_facts)
+    ranges = ranges_read(schema, read_facts)
     if not read and classes is None:
         return UndeclaredRows(ranges=ranges)
     for table in tables:
@@ -41,6 +40,12 @@ def undeclared_rows(
                 classes += np.bincount(batch.target, minlength=classes.size)
     by_column = tuple(read.get(place) for place in range(len(schema.columns))) if read else ()
     return UndeclaredRows(by_column, classes, ranges)
+
+
+def ranges_read(schema: Schema, read_facts: Collection[str]) -> frozenset[str]:
+    """Return which columns and labels have a range that was read from rows."""
+    places: tuple[Column | Label, ...] = (*schema.columns, schema.label)
+    return frozenset(one.name for one in places if f"range of {one.name!r}" in read_facts)
 
 
 def require_common_classes(

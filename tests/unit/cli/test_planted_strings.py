@@ -1,5 +1,6 @@
 """No value that nobody declared is in a file that leaves: marked strings stand in every column."""
 
+import json
 import pickle
 import zlib
 from base64 import b64decode
@@ -131,6 +132,37 @@ def test_a_class_that_few_rows_hold_leaves_without_its_text(place):
     assert "1 class that nobody declared withheld" in report
     again = place.run("model", "predict", "out/run", "own.csv")
     assert again.exit_code == 0, again.stderr
+
+
+def test_a_curve_does_not_end_at_the_largest_cell_of_a_range_that_nobody_declared(place):
+    """Before: a report said 41.2346, which is one person's, beside a range that was rounded."""
+    random = np.random.default_rng(0)
+    size = random.integers(0, 40, 2 * N).astype(float)
+    size[17] = 41.23456
+    ill = np.where(random.random(2 * N) < 0.5, "yes", "no")  # so that trees cut everywhere
+    pd.DataFrame({"size": size, "ill": ill}).to_csv("own.csv", index=False)
+    (place.folder / "job.toml").write_text(
+        """
+        [job]
+        name = "sizes"
+        task = "classification"
+        [table]
+        source = "csv"
+        path = "own.csv"
+        label = "ill"
+        [settings]
+        n_estimators = 20
+        binning = "ranges"
+        [simulation]
+        n_parties = 3
+        """
+    )
+    done = place.run("simulate", "job.toml", "--out", "run")
+    assert done.exit_code == 0, done.stderr
+    report = json.loads((place.folder / "run/report.json").read_text())
+    (curve,) = report["explanation"]["dependence"]
+    assert curve["at"][-1] > 41.5
+    assert "41.23" not in json.dumps(report)
 
 
 def test_a_job_file_leaves_out_the_rows_of_a_rare_class(place):

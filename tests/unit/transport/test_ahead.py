@@ -8,6 +8,7 @@ import pytest
 
 from spinney.errors import ProtocolError, StorageError
 from spinney.transport.channel import ToldBack
+from spinney.transport.remote import ahead
 from spinney.transport.remote.ahead import (
     PART,
     Added,
@@ -115,6 +116,15 @@ def test_of_coded_numbers_a_party_takes_as_much_as_they_may_be_worth():
     party.take(Ahead(3, b"12345678"))
     with pytest.raises(StorageError, match="More of a sum came than this party sent parts for it"):
         party.take(Ahead(3, b"9"))
+
+
+def test_a_party_takes_no_more_ahead_than_a_question_may_have(monkeypatch):
+    """Before: 128 times what it sent, however much that is."""
+    monkeypatch.setattr(ahead, "QUESTION_LIMIT", 9)
+    party = arrived(sent=16)
+    party.take(Ahead(3, b"12345678"))
+    with pytest.raises(StorageError, match="More of a sum came than this party sent parts for it"):
+        party.take(Ahead(3, b"90"))
 
 
 class Counting:

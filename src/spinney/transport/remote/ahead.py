@@ -19,6 +19,7 @@ import numpy as np
 from spinney.errors import ProtocolError, StorageError
 from spinney.transport.channel import Running, ToldBack, Vector
 from spinney.transport.remote.frames import Ahead, Inquiry, Part, Said
+from spinney.transport.remote.wire import QUESTION_LIMIT
 
 PART: Final = 1 << 16
 """The most bytes of a part; also the fewest for which it is worth while."""
@@ -109,7 +110,10 @@ def divided(body: bytes, ahead: bytes) -> tuple[bytes, int]:
 
 
 class Arrived:
-    """What came to a party ahead of its next question: never more than it sent itself."""
+    """What came to a party ahead of its next question.
+
+    That is never more than what it sent may be worth, nor than a question may have.
+    """
 
     def __init__(self) -> None:
         self._number = 0  # of the question that it answers
@@ -127,7 +131,8 @@ class Arrived:
         """Keep a part of the sum; raise if it is not about the parts that left."""
         with self._lock:
             fits = frame.data and frame.number == self._number
-            if not fits or len(self._held) + len(frame.data) > self._sent:
+            most = min(self._sent, QUESTION_LIMIT)
+            if not fits or len(self._held) + len(frame.data) > most:
                 raise StorageError("More of a sum came than this party sent parts for it.")
             self._held += frame.data
 

@@ -23,8 +23,9 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
+from spinney.archives import UNREADABLE, read_archived
 from spinney.errors import MissingExtraError, SettingError, StorageError
-from spinney.files import UNREADABLE, replace_file
+from spinney.files import replace_file
 from spinney.transport.remote import certificates
 from spinney.transport.remote.certificates import SERVER, Peer, holder_of
 
@@ -294,7 +295,7 @@ def _unzipped(path: Path) -> dict[str, bytes]:
     with ZipFile(path) as archive:
         if sum(file.file_size for file in archive.infolist()) > _LARGEST:
             raise ValueError
-        return {file.filename: archive.read(file) for file in archive.infolist()}
+        return {file.filename: read_archived(archive, file.filename) for file in archive.infolist()}
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -47,12 +47,15 @@ def draw_columns(keys, phase_keys, exhausted, n_slots, column, phase):
 
 @kernel
 def most_offered(n_slots, column, n_columns):
-    """Return the most columns that a node is offered; -1 if they do not add up or do not exist."""
+    """Return the most columns that a node is offered; -1 if they do not add up or do not exist.
+
+    A node is offered a column once, so never more of them than there are.
+    """
     most, total = np.int64(0), np.int64(0)
     for node in range(n_slots.shape[0]):
         most = np.maximum(most, np.int64(n_slots[node]))
         total += np.int64(n_slots[node])
-    if total != column.shape[0]:
+    if total != column.shape[0] or most > n_columns:
         return np.int64(-1)
     for i in range(column.shape[0]):
         if column[i] >= n_columns:
