@@ -94,6 +94,7 @@ class OpenToldAhead(ToldAhead):
         cuts = np.flatnonzero(np.diff((self._counter_ends - 1) // _CHUNK)) + 1
         super().__init__(cells, held, [*cuts.tolist(), len(cells)])
         self._at = [0] * n_parties  # the bit after what was read of each
+        self._n_runs = [0] * n_parties  # of the present chunk that were read of each
         self._read_now: dict[int, Counters] = {}  # of the present chunk
 
     def _read(self, parts: Parts) -> Counters | None:
@@ -103,23 +104,34 @@ class OpenToldAhead(ToldAhead):
         runs = self._cells[self._nodes].ravel()
         run_ends = np.cumsum(runs, dtype=np.int64) * self._held.shape[1]
         for party, part in enumerate(parts):
-            if party not in self._read_now and not self._read_one(party, part, run_ends, size):
+            if party not in self._read_now:
+                self._read_now[party] = np.zeros(size, np.int32)
+            if not self._read_one(party, part, run_ends):
                 return None
         total = sum(self._read_now.values(), np.zeros(size, np.int32))
         self._read_now.clear()
+        self._n_runs = [0] * len(parts)
         return total
 
-    def _read_one(self, party: int, part: bytearray | bytes, run_ends: Integers, size: int) -> bool:
-        """Read a party's counts of the present chunk; return whether they have come."""
-        byte, bit = divmod(self._at[party], 8)
-        most = _MOST_BYTES * (size + run_ends.size) + 1
-        data = np.frombuffer(bytes(part[byte : byte + most]), np.uint8)
-        counters = np.zeros(size, np.int32)
-        end = int(packing.unpack(data, np.int64(bit), run_ends, counters))
-        if end < 0:
-            return False
-        self._at[party] = 8 * byte + end
-        self._read_now[party] = counters
+    def _read_one(self, party: int, part: bytearray | bytes, run_ends: Integers) -> bool:
+        """Read a party's counts of the present chunk; return whether they have come.
+
+        A chunk may be one large node. What was read of it is not read again with every part.
+        """
+        done = self._n_runs[party]
+        while done < run_ends.size:
+            begin = int(run_ends[done - 1]) if done else 0
+            last = max(int(np.searchsorted(run_ends, begin + _CHUNK, side="right")), done + 1)
+            ends = run_ends[done:last] - begin
+            byte, bit = divmod(self._at[party], 8)
+            most = _MOST_BYTES * (int(ends[-1]) + ends.size) + 1
+            data = np.frombuffer(bytes(part[byte : byte + most]), np.uint8)
+            counters = self._read_now[party][begin : run_ends[last - 1]]
+            end = int(packing.unpack(data, np.int64(bit), ends, counters))
+            if end < 0:
+                return False
+            self._at[party], self._n_runs[party] = 8 * byte + end, last
+            done = last
         return True
 
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney.trees import told_ahead
+from spinney.trees._kernels import packing
 from spinney.trees.counts import Counts
 from spinney.trees.fields import Fields
 from spinney.trees.told import ToldCounts
@@ -100,6 +101,26 @@ def test_nothing_is_told_of_what_only_some_have_sent(is_masked):
     assert ahead.more([bytearray(streams[0]), bytearray(streams[1]), bytearray()]) == b""
     assert ahead.more([bytearray(streams[0]), bytearray(streams[1]), bytearray(3)]) == b""
     assert len(ahead.more([bytearray(stream) for stream in streams])) > 100
+
+
+def test_a_large_node_is_not_read_from_its_beginning_with_every_part(monkeypatch):
+    """Before: 21 MB of a party that wrote its counts in 104 bits each took the coordinator 14 s."""
+    cells = np.full((1, 500), 4, np.int32)
+    counters = np.ones((2000, 2), np.int32)
+    held = np.full((1, 2), 4 * N_PARTIES)
+    streams, ahead = streams_of(cells, [counters] * N_PARTIES, is_masked=False, held=held)
+    read, unpack = [], packing.unpack
+
+    def counted(data, at, run_ends, out):
+        read.append(out.size)
+        return unpack(data, at, run_ends, out)
+
+    monkeypatch.setattr(packing, "unpack", counted)
+    told = b"".join(told_in_parts(ahead, streams, (8, 8, 8)))
+    assert ToldCounts(N_PARTIES * counters, cells, held).pack().startswith(told)
+    assert told
+    n_steps = -(-len(streams[0]) // 8)
+    assert sum(read) <= N_PARTIES * counters.size + 64 * n_steps
 
 
 def test_no_more_is_told_than_sums_that_all_expect():
