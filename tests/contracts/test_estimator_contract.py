@@ -162,14 +162,14 @@ def test_random_state_may_be_a_generator(kind):
 def test_a_fitted_estimator_has_what_scikit_learn_s_have(kind):
     X, y = table(kind)
     frame = pd.DataFrame(X, columns=list("abcd"))
-    forest = kind(**SMALL, bootstrap=True, oob_score=True).fit(frame, y)
+    forest = kind(20, random_state=0, bootstrap=True, oob_score=True).fit(frame, y)
     assert forest.n_features_in_ == 4
     assert forest.feature_names_in_.tolist() == list("abcd")
     assert forest.feature_importances_.shape == (4,)
     assert forest.feature_importances_.sum() == pytest.approx(1.0)
     assert forest.feature_importances_.argmax() == 0
     assert isinstance(forest.oob_score_, float)
-    assert forest.report_.n_trees == 5
+    assert forest.report_.n_trees == 20
     assert is_classifier(forest) == ("Classifier" in kind.__name__)
     assert is_regressor(forest) == ("Regressor" in kind.__name__)
 

@@ -50,6 +50,7 @@ ARRAYS = {
     ("NoisyReply", "counters"): np.int64,
     ("BoostedSoFar", "facts"): np.int64,
     ("BoostedSoFar", "values"): np.int64,
+    ("BoostedSoFar", "curves"): np.int64,
     ("ProposalsReply", "cuts"): np.int64,
     # exact counts, for a coordinator that is trusted with them: method="noisy_max" only
     ("TrustedReply", "counters"): np.int64,

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from spinney.errors import SettingError
@@ -39,7 +40,12 @@ class Binning:
     bin_of_category: tuple[NDArray[np.uint8], ...]
     has_missing: Bools
     adaptive_bins: int = 0  # bins per number in an adaptive histogram, which has no edges
-    parts: int = 1  # of each bin of a column with many values; codes then number the parts
+    divided: int | UnsetType = UNSET  # into how many parts each bin of a column with many values
+
+    @property
+    def parts(self) -> int:
+        """How many parts a bin has; where there are more than one, codes number the parts."""
+        return 1 if self.divided is UNSET else self.divided
 
     @cached_property
     def columns(self) -> ColumnCells:

@@ -93,7 +93,7 @@ def test_plain_dictionaries_declare_ranges():
 
 def test_a_report_is_a_frame_and_a_styled_notebook_view(forest):
     with pytest.warns(spinney.errors.PrivacyLeakWarning):
-        joint = HorizontalForestClassifier(4, max_depth=3, random_state=0, oob_score=True).fit(
+        joint = HorizontalForestClassifier(20, max_depth=3, random_state=0, oob_score=True).fit(
             X, Y, party=deal_rows(Y, 3, random_state=0)
         )
     frame = joint.report_.to_frame()

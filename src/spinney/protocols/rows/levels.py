@@ -160,7 +160,7 @@ def lay_job(
     """Count the tables and lay the bins; return the job, and how its leaf values follow."""
     facts, binning = lay_bins(channel, schema, settings)
     if settings.thresholds == "public" and settings.privacy is None:
-        binning = replace(binning, parts=MAX_PARTS)  # cuts are drawn anywhere, not between bins
+        binning = replace(binning, divided=MAX_PARTS)  # cuts are drawn anywhere, not between bins
     sizes = (facts.classes.size, int(facts.n_rows[0]), len(channel.parties))
     job = GrowingJob(settings, schema.digest(), binning, *sizes)
     return job, leaf_values(schema, class_weights(settings, facts), job.target_bits)

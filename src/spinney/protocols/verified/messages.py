@@ -158,7 +158,7 @@ class StepAsk(Ask[Any]):
 
     def running(self, n_parties: int, *, is_masked: bool) -> Running | None:
         """Return what tells the step's sum while it comes in."""
-        if self.verb == BLIND:
+        if self.verb == BLIND or not self.is_derived:  # who does not know it cannot read its sum
             return None
         return self.about.running(n_parties, is_masked=is_masked)
 
