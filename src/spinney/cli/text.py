@@ -22,7 +22,7 @@ def show(outcome: Outcome, opening: str, *, as_json: bool) -> None:
     if any(party.n_held_out for party in outcome.parties):
         console.print()
         console.print(_table(outcome))
-        if outcome.scored and "f1" in outcome.score_names:
+        if outcome.scored and any(scores.get("f1") is not None for scores in outcome.mean.values()):
             console.print(scored_in_words(outcome.scored))
         console.print()
         console.print(joining(outcome))

@@ -164,3 +164,14 @@ def test_a_reader_that_goes_away_is_no_error(place):
     )
     assert "Traceback" not in done.stderr
     assert "internal error" not in done.stderr
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_class_is_said_to_be_scored_where_nothing_was(place):
+    """All held-out rows are of one class: who has the other is told nowhere."""
+    rows = [f"{20 + n},{'yes' if n == 7 else 'no'}" for n in range(60)]
+    (place.folder / "rare.csv").write_text("\n".join(["age,ill", *rows]), encoding="utf-8")
+    told = place.run("simulate", "rare.csv", "--label", "ill")
+    assert told.exit_code == 0, told.stderr
+    assert "Nothing could be scored" in told.stdout
+    assert "F1 is that of the class" not in told.stdout
