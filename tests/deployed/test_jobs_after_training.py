@@ -60,7 +60,7 @@ def test_under_an_epsilon_policy_five_parties_evaluate_with_noise_and_pay_once(r
     wide.write_tables(running, 2000)
     for name in FIVE:
         wide.write_party(
-            running, name, "epsilon_per_job = 4\nepsilon_total = 30\nsecure_sum = true"
+            running, name, "epsilon_per_job = 4\nepsilon_total = 90\nsecure_sum = true"
         )
     job = 'protocol = "private_forest"'
     path = wide.write_job(running, "private", job, held_out=0.5, epsilon=4, n_rows=5000)

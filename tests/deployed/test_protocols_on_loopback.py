@@ -158,7 +158,8 @@ def test_masks_are_refused_where_nothing_is_added_up(columns):
 
 @pytest.mark.slow
 def test_an_aborted_run_has_a_report_of_what_left(clinics):
-    path = clinics.write_job("given-up", n_estimators=100, max_depth=12)
+    seen = {"secure_sum": True, "coordinator": "sighted"}  # a blind one knows steps, no questions
+    path = clinics.write_job("given-up", n_estimators=100, max_depth=12, **seen)
     run = clinics.job("start", str(path)).stdout.strip()
     clinics.wait_for_round(run, 3)
     clinics.signal("north", signal.SIGSTOP)  # the job cannot end before it is aborted

@@ -49,6 +49,7 @@ from spinney.transport.remote.serving import Door, Server
 
 _LOG: Final = logging.getLogger("spinney.party")
 _FIRST, _LONGEST = 0.5, 5.0  # seconds between two tries to connect
+_LOOK: Final = 0.5  # seconds until a signal that another thread took is handled
 _POSTGRES: Final = 5432
 _LOG_BYTES: Final = 20 << 20
 _LOG_FILES: Final = 5
@@ -89,7 +90,7 @@ def run_coordinator(path: Path, say: Say, cage: Cage | None = None) -> int:
             server.start()
             standing.note(state=LISTENING)
             keeper.start()
-            _until_stopped().wait()
+            wait_for(until_stopped())
             keeper.stop()
             server.stop()
     return 0
@@ -145,12 +146,12 @@ def run_party(path: Path, say: Say, cage: Cage | None = None) -> int:
         own, standing = kits.Credentials.of(file.kit), StandingFile(file.kit)
         standing.note(cage=cage_of(confined=cage is not None))
         standing.remind(expiry.party_warning(file.kit))
-        party, stopped = Noted(AttendingParty(path), standing), _until_stopped()
+        party, stopped = Noted(AttendingParty(path), standing), until_stopped()
         measure = party_measures(path, standing)
         with standing.kept(), observed(file.metrics, standing, measure):
             staying = (own, place_of(file.kit), party, stopped, refused)
             Thread(target=_attend, args=staying, daemon=True).start()
-            stopped.wait()
+            wait_for(stopped)
             party.end(*party.attempt)
     if refused:
         raise ProtocolError(f"The coordinator did not admit {name!r}: {refused[0].public}.")
@@ -247,12 +248,18 @@ def _attend(
         pause = min(2 * pause, _LONGEST)
 
 
-def _until_stopped() -> Event:
+def until_stopped() -> Event:
     """Return what happens when this process is told to stop."""
     stopped = Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stopped.set())
     return stopped
+
+
+def wait_for(stopped: Event) -> None:
+    """Wait, but wake now and then: gRPC's threads may take a signal, which Python handles here."""
+    while not stopped.wait(_LOOK):
+        pass
 
 
 @contextmanager
