@@ -335,10 +335,11 @@ def test_a_rare_class_stays_with_who_fits_and_is_withheld_where_the_model_goes(t
 
 
 def test_a_rare_class_of_two_is_not_named_beside_its_score(place):
-    rows = "".join(f"{i % 90},{MARK if i < 3 else 'No'}\n" for i in range(300))
+    rows = "".join(f"{i % 90},{MARK if i < 4 else 'No'}\n" for i in range(300))
     (place.folder / "rare.csv").write_text(f"age,ill\n{rows}")
     (place.folder / "rare.toml").write_text(
-        '[job]\nname = "rare"\n[settings]\nn_estimators = 3\n[simulation]\nn_parties = 3\n'
+        '[job]\nname = "rare"\n[settings]\nn_estimators = 3\n'
+        "[simulation]\nn_parties = 2\nheld_out = 0.5\n"
         '[table]\nsource = "csv"\npath = "rare.csv"\nlabel = "ill"\n'
     )
     told = place.run("simulate", "rare.toml", "--out", "rare")
