@@ -6,9 +6,7 @@ from copy import copy
 from typing import Final
 from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
-UNREADABLE: Final = (
-    BadZipFile, OSError, EOFError, KeyError, RuntimeError, NotImplementedError, zlib.error
-)  # fmt: skip
+UNREADABLE: Final = (BadZipFile, OSError, EOFError, KeyError, RuntimeError, zlib.error)
 """What reading an archive raises that somebody made by hand; each way to compress has its own."""
 
 
@@ -29,7 +27,7 @@ def read_archived(archive: ZipFile, name: str) -> bytes:
     elif entry.compress_type == ZIP_BZIP2:
         data = BZ2Decompressor().decompress(data, most)
     elif entry.compress_type != ZIP_STORED:
-        raise NotImplementedError(entry.compress_type)
+        raise BadZipFile(name)
     if len(data) != entry.file_size or zlib.crc32(data) != entry.CRC:
         raise BadZipFile(name)
     return data

@@ -134,7 +134,7 @@ def read_request(request: Path) -> "Request":
         facts = json.loads(files["request.json"])
         name = str(facts["name"])
         return Request(name, str(facts["cert_type"]), files.get(f"{name}.csr", b""))
-    except (*UNREADABLE, KeyError, TypeError, ValueError, RecursionError):
+    except (*UNREADABLE, TypeError, ValueError, RecursionError):
         raise StorageError(
             f"{str(request)!r} is not a request. Make one with: spinney party request."
         ) from None
@@ -271,7 +271,7 @@ def _signed_in(signed: Path) -> tuple[Address, x509.Certificate, x509.Certificat
         (own,) = (data for name, data in files.items() if name.endswith(".crt"))
         authority = x509.load_pem_x509_certificate(files["rootCA.pem"])
         return address, x509.load_pem_x509_certificate(own), authority
-    except (*UNREADABLE, KeyError, TypeError, ValueError, msgspec.MsgspecError):
+    except (*UNREADABLE, TypeError, ValueError, msgspec.MsgspecError):
         raise StorageError(
             f"{str(signed)!r} is not a signed request. Ask the coordinator to approve the request "
             "again."

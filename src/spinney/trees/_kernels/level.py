@@ -10,8 +10,6 @@ from spinney.trees._kernels.binning import highest_code
 from spinney.trees._kernels.compiling import kernel
 from spinney.trees._kernels.hashing import mixed
 
-# The highest cut sends all rows left: the node stays open as it is.
-
 
 @kernel
 def open_children(
