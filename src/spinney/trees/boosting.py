@@ -15,7 +15,7 @@ from spinney.trees._kernels import gradients as kernels
 from spinney.trees._kernels import rows as row_kernels
 from spinney.trees.binning import BinnedTable
 from spinney.trees.buffers import Buffers
-from spinney.trees.counts import Counts, packed_bits
+from spinney.trees.counts import Counts, Spreads, packed_bits
 from spinney.trees.frontier import ColumnCells, Slots, line_sums
 from spinney.trees.level import Level
 from spinney.trees.losses import Gradients, Units
@@ -301,6 +301,8 @@ def sums_of_parts(
     else:
         sums = buffers.array(math.prod(shape), np.int64).reshape(shape)
     tasks = _histogram_tasks(counted, part_start, slots, n_threads)
+    run_ends, n_nodes = slots.ends.reshape(-1), len(slots.feature)
+    spreads = Spreads(len(sums), run_ends) if sized and has_h else None
 
     def task(first: int, last: int) -> None:
         for items, across in tasks[first:last]:
@@ -309,16 +311,12 @@ def sums_of_parts(
                 counted.ends, part_start, items, across, slots.feature, slots.add, slots.shift,
                 slots.cells, slots.offset, columns.has_missing, has_h, sums,
             )  # fmt: skip
+            if spreads is not None:
+                spreads.measure(sums, n_nodes, items, across)
 
     run_ranges(task, [(i, i + 1) for i in range(len(tasks))], n_threads)
-    run_ends = slots.ends.reshape(-1)
-    found = [Counts(part, run_ends) for part in sums]
-    if sized:
-        work = np.full(len(found), slots.n_cells)
-
-        def measure(first: int, last: int) -> None:
-            for counts in found[first:last]:
-                counts.bits = packed_bits(counts.counters, run_ends)
-
-        run_ranges(measure, equal_ranges(work, n_threads), n_threads)
-    return found
+    if not sized:
+        return [Counts(part, run_ends) for part in sums]
+    if spreads is None:
+        return [Counts(part, run_ends, packed_bits(part, run_ends)) for part in sums]
+    return [Counts(part, run_ends, spreads.bits(number)) for number, part in enumerate(sums)]

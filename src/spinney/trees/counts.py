@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import StorageError
 from spinney.trees._kernels import packing
+from spinney.trees.threads import Range
 from spinney.typing import Bools, Integers
 
 Counters = NDArray[np.uint16] | NDArray[np.int32] | NDArray[np.int64]
@@ -129,9 +130,39 @@ def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
     if counters.itemsize < 8:
         ends = run_ends * counters.shape[1]
         return (int(packing.packed_bits(counters.reshape(-1), ends)),)
-    two_sums = counters.shape[1] > 2
-    measure = packing.packed_bits_of_spreads if two_sums else packing.packed_bits_of_sums
-    return tuple(map(int, measure(counters, run_ends)))
+    if counters.shape[1] == 2:
+        return tuple(map(int, packing.packed_bits_of_sums(counters, run_ends)))
+    measured = Spreads(1, run_ends)
+    measured.measure(counters[None], 1, (0, 1), (0, run_ends.size))
+    return measured.bits(0)
+
+
+class Spreads:
+    """The packed sizes of counters with two sums, of some parts of a table with the same runs.
+
+    They are found piece by piece, each while it is in the core's cache, on any threads.
+    """
+
+    def __init__(self, n_parts: int, run_ends: Integers) -> None:
+        self._run_ends = run_ends
+        self._longest = int(np.diff(run_ends, prepend=0).max(initial=0))
+        self._means = np.empty((n_parts, 2, run_ends.size), np.int64)
+        self._found = [np.zeros((n_parts, 3), np.int64)]  # by piece; appending is atomic
+
+    def measure(self, sums: Integers, n_nodes: int, items: Range, slots: Range) -> None:
+        """Measure the runs of some items, which are nodes in parts, in a range of slots."""
+        found = np.zeros_like(self._found[0])
+        packing.measure_spreads(
+            sums, self._run_ends, n_nodes, items, slots, self._longest, self._means, found
+        )
+        self._found.append(found)
+
+    def bits(self, part: int) -> tuple[int, ...]:
+        """Return the bits of each stream of a part, once all of it is measured."""
+        rows, g, h = sum(found[part] for found in self._found).tolist()
+        whole = np.array([self._run_ends.size], np.int64)
+        g_mean, h_mean = (int(packing.packed_bits(one, whole)) for one in self._means[part])
+        return rows, g_mean, g, h_mean, h
 
 
 def _means(weights: Integers, sums: Integers, ends: Integers) -> Integers:

@@ -88,51 +88,103 @@ def _ones(value, k):
     return ones if ones < _ESCAPE else _ESCAPE + 64 - k - 1
 
 
+@inlined
+def _parameter_near(total, n, near):
+    """Return what `_parameter` does; `near` is a guess, which costs nothing if it is right."""
+    if n <= 0:
+        return np.int64(0)
+    goal, k = total + (n >> 2), near
+    while k < 62 and n <= (goal >> (k + 1)):
+        k += 1
+    while k > 0 and n > (goal >> k):
+        k -= 1
+    return k
+
+
+@spliced
+def _spread(weight, g, h, n, g_mean, h_mean):
+    """Write spreads in place of sums; return their totals."""
+    g_total, h_total = np.int64(0), np.int64(0)
+    for i in range(np.uint64(n)):
+        apart = g[i] - weight[i] * g_mean
+        g[i] = (apart << 1) ^ (apart >> 63)
+        g_total += g[i]
+        apart = h[i] - weight[i] * h_mean
+        h[i] = (apart << 1) ^ (apart >> 63)
+        h_total += h[i]
+    return g_total, h_total
+
+
+@spliced
+def _ones_of_three(weight, g, h, n, k, g_k, h_k):
+    """Return the ones of three streams, and all bits of the cells' ones."""
+    ones, g_ones, h_ones, any_bits = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for i in range(np.uint64(n)):
+        x, y, z = weight[i] >> k, g[i] >> g_k, h[i] >> h_k
+        ones += x
+        g_ones += y
+        h_ones += z
+        any_bits |= x | y | z
+    return ones, g_ones, h_ones, any_bits
+
+
+@inlined
+def _measure_runs(sums, run_ends, first, last, means, found, held_here):
+    """Do what `measure_spreads` does for the runs `first` to `last` of one part."""
+    weight, g, h = held_here[0], held_here[1], held_here[2]
+    k, g_k, h_k = np.int64(0), np.int64(0), np.int64(0)
+    begin = np.int64(0) if first == 0 else run_ends[first - 1]
+    for run in range(first, last):
+        n = run_ends[run] - begin
+        rows, g_total, h_total, held = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        for i in range(np.uint64(n)):
+            weight[i], g[i], h[i] = sums[begin + i, 0], sums[begin + i, 1], sums[begin + i, 2]
+            rows += weight[i]
+            g_total += g[i]
+            h_total += h[i]
+            held += weight[i] > 0
+        begin = run_ends[run]
+        if held == 0:  # sums are 0 where the weight is
+            means[0, run], means[1, run] = 0, 0
+            found[0] += _PARAMETER_BITS + n
+            found[1] += _PARAMETER_BITS
+            found[2] += _PARAMETER_BITS
+            continue
+        means[0, run], means[1, run] = g_total // rows, h_total // rows
+        g_total, h_total = _spread(weight, g, h, n, means[0, run], means[1, run])
+        k = _parameter_near(rows, n, k)
+        g_k, h_k = _parameter_near(g_total, held, g_k), _parameter_near(h_total, held, h_k)
+        ones, g_ones, h_ones, any_bits = _ones_of_three(weight, g, h, n, k, g_k, h_k)
+        if any_bits >= _ESCAPE:  # some cell may have that many ones
+            ones, g_ones, h_ones = np.int64(0), np.int64(0), np.int64(0)
+            for i in range(n):
+                ones += _ones(weight[i], k)
+                g_ones += _ones(g[i], g_k)
+                h_ones += _ones(h[i], h_k)
+        found[0] += _PARAMETER_BITS + n * (k + 1) + ones
+        found[1] += _PARAMETER_BITS + held * (g_k + 1) + g_ones
+        found[2] += _PARAMETER_BITS + held * (h_k + 1) + h_ones
+
+
 @kernel
-def packed_bits_of_spreads(sums, run_ends):
-    """Return how many bits `pack` writes for weights, and for means and spreads of two sums.
+def measure_spreads(sums, run_ends, n_nodes, items, slots, longest, means, found):
+    """Add the bits that `pack` writes for weights and spreads; write the means of all runs.
 
     A spread is what a sum differs from the weight times its run's mean: twice that if it is above,
-    twice that less one if it is below. Only cells with a weight have one.
+    twice that less one if it is below. Only cells with a weight have one. Items are nodes in parts,
+    as `sum_gradients` takes them; each node has as many runs as every other, and `slots` says which
+    of them are measured. `longest` is the most cells of a run. `means` are (parts, 2, runs), and
+    `found` (parts, 3).
     """
-    n_runs = run_ends.shape[0]
-    means = np.zeros((2, n_runs), np.int64)
-    weight_bits, g_bits, h_bits = np.int64(0), np.int64(0), np.int64(0)
-    begin = np.int64(0)
-    for run in range(n_runs):
-        end = run_ends[run]
-        weight, g, h, held = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-        for i in range(begin, end):
-            weight += sums[i, 0]
-            g += sums[i, 1]
-            h += sums[i, 2]
-            held += sums[i, 0] > 0
-        if held > 0:  # sums are 0 where the weight is
-            means[0, run] = g // weight
-            means[1, run] = h // weight
-        g_mean, h_mean = means[0, run], means[1, run]
-        g, h = np.int64(0), np.int64(0)
-        for i in range(begin, end):
-            apart = sums[i, 1] - sums[i, 0] * g_mean
-            g += (apart << 1) ^ (apart >> 63)
-            apart = sums[i, 2] - sums[i, 0] * h_mean
-            h += (apart << 1) ^ (apart >> 63)
-        k, g_k, h_k = _parameter(weight, end - begin), _parameter(g, held), _parameter(h, held)
-        weight_bits += _PARAMETER_BITS + (end - begin) * (k + 1)
-        g_bits += _PARAMETER_BITS + held * (g_k + 1)
-        h_bits += _PARAMETER_BITS + held * (h_k + 1)
-        for i in range(begin, end):
-            weight_bits += _ones(np.int64(sums[i, 0]), k)
-            apart = sums[i, 1] - sums[i, 0] * g_mean
-            g_bits += _ones((apart << 1) ^ (apart >> 63), g_k)
-            apart = sums[i, 2] - sums[i, 0] * h_mean
-            h_bits += _ones((apart << 1) ^ (apart >> 63), h_k)
-        begin = end
-    whole = np.empty(1, np.int64)
-    whole[0] = n_runs
-    return (
-        weight_bits, packed_bits(means[0], whole), g_bits, packed_bits(means[1], whole), h_bits
-    )  # fmt: skip
+    n_slots = run_ends.shape[0] // n_nodes
+    held_here = np.empty((3, longest), np.int64)
+    for item in range(items[0], items[1]):
+        part = item // n_nodes
+        at = (item - part * n_nodes) * n_slots
+        first, last = at + slots[0], at + min(slots[1], n_slots)
+        _measure_runs(
+            sums[part], run_ends, first, last, means[part], found[part], held_here
+        )  # fmt: skip
 
 
 @inlined
