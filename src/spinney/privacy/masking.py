@@ -34,8 +34,9 @@ are asked different things in one round have masks that do not cancel.
 
 **If no party may be missing** (`SumSettings.needs_all`), b_i is left out, and so are 2 and 3: the
 other masks cancel in the sum of y over all parties, and a sum without an honest party keeps its
-masks with the other honest ones. There is one list U, nobody reveals a share of anything, and a
-vector that arrives late, or never, opens nothing. Each round takes one ask instead of two.
+masks with the other honest ones. There is one list U, no secret is shared out or sealed, and a
+vector that arrives late, or never, opens nothing. Each round takes one ask instead of two, and
+epochs none: s_ij follows from the keys on the roster alone (`pair_masks`).
 
 **Not covered.** A party that sends wrong numbers, or, before it drops out, seals a wrong s_ij for
 an i of U that does not answer 2: the sum is then wrong. A vector that the caller masks again in
@@ -69,6 +70,7 @@ from spinney.privacy.keys import (
     digest,
     name_of,
 )
+from spinney.privacy.pair_masks import MaskKey, PairMasks
 from spinney.privacy.sharing import (
     SHARE_BYTES,
     EpochBook,
@@ -140,6 +142,7 @@ class SecureSumParty:
         self._last_round = 0
         self._opened: dict[int, int] = {}  # round -> the survivors it was opened for
         self._history: tuple[int, ...] = ()  # of earlier rounds, as they were told and compared
+        self._pairs = PairMasks(settings, name, key) if settings.needs_all else None
         self._lock = Lock()  # "one list per round" must also hold for simultaneous asks
 
     @property
@@ -151,6 +154,11 @@ class SecureSumParty:
         """Make keys for an epoch; the secrets of the previous one are forgotten."""
         with self._lock:
             _check_job(ask.job, self._settings)
+            if self._pairs is not None:
+                raise ProtocolError(
+                    "The sums of this job need all parties, whose keys are on the roster. Nothing "
+                    "was revealed."
+                )
             if self._keys is None or ask.epoch > self._keys.ask.epoch:
                 if ask.first_round <= self._last_round:
                     raise ProtocolError(
@@ -187,14 +195,25 @@ class SecureSumParty:
         that answer different things do not cancel.
         """
         words = ring_words(vectors, bits, copy=not taken)
+        agreed = _told(ask.history, about, words)
         with self._lock:
-            keys = self._epoch(ask)
-            self._check_history(ask)
-            agreed = _told(ask.history, about, words)
-            masks = keys.mask_keys(ask.round_number, agreed, words)
+            masks = self._mask_keys(ask, agreed, words)
             self._last_round = ask.round_number
         add_streams(words, masks)
         return MaskReply(ask.job, ask.epoch, ask.round_number, self._name, words)
+
+    def _mask_keys(self, ask: MaskAsk, agreed: bytes, words: Sequence[Words]) -> list[MaskKey]:
+        if self._pairs is None:
+            keys = self._epoch(ask)
+            self._check_history(ask)
+            return keys.mask_keys(ask.round_number, agreed, words)
+        _check_job(ask.job, self._settings)
+        if ask.epoch or ask.history:
+            raise ProtocolError(
+                f"The sums of this job need all parties: a round has no epoch, and no lists of "
+                f"parties before it. Nothing was revealed in round {ask.round_number}."
+            )
+        return self._pairs.keys(ask.round_number, agreed, words)
 
     def _check_history(self, ask: MaskAsk) -> None:
         """Raise unless the survivors named for earlier rounds are those they were opened for."""
@@ -213,12 +232,12 @@ class SecureSumParty:
     def unmask(self, ask: UnmaskAsk) -> UnmaskReply:
         """Return this party's shares for the round's one list of survivors."""
         with self._lock:
-            keys = self._epoch(ask)
             if self._settings.needs_all:
                 raise ProtocolError(
                     f"Round {ask.round_number}: the sums of this job need all parties, so there is "
                     "nothing to unmask. Nothing was revealed."
                 )
+            keys = self._epoch(ask)
             self._check_lists(ask, keys.participants)
             survivors = frozenset(ask.survivors)
             shares = keys.reveal(ask.round_number, survivors)
@@ -293,11 +312,15 @@ class SecureSumCoordinator:
     @property
     def participants(self) -> tuple[str, ...]:
         """The parties of this epoch, sorted."""
+        if self._settings.needs_all:
+            return self._settings.roster.names
         return self._book.participants
 
     @property
     def rounds_left(self) -> int:
-        """How many more rounds the keys of this epoch last."""
+        """How many more rounds the keys of this epoch last; of a roster, they last for all."""
+        if self._settings.needs_all:
+            return EPOCH_ROUNDS
         ask = self._book.ask
         return ask.first_round + ask.n_rounds - 1 - len(self._history)
 
@@ -329,7 +352,7 @@ class SecureSumCoordinator:
             raise ProtocolError(
                 f"Epoch {self._book.ask.epoch} has no keys for another round. Begin a new epoch."
             )
-        history = tuple(self._history)
+        history = () if self._settings.needs_all else tuple(self._history)
         self._history.append(0)
         self._senders, self._sums, self._shares, self._checks = [], (), {}, {}
         self._phase = _Phase.VECTORS

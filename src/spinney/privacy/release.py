@@ -10,6 +10,7 @@ one, and it pays for one release. `Mechanism.release` is the only place that joi
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cache
 from threading import Lock
 from typing import Any, ClassVar, Final, NoReturn, Self, cast, final
 
@@ -250,8 +251,15 @@ class OnlyMasked:
 
 def shares_in(reply: object) -> Shares | None:
     """Return how the noise of a reply is shared among parties; None if it is not."""
-    if not is_dataclass(reply):
-        return None
-    held = [getattr(reply, field.name) for field in fields(reply)]
-    found = next((value.shares for value in held if isinstance(value, OnlyMasked)), None)
-    return found or next((shares for inner in held if (shares := shares_in(inner))), None)
+    for name in _names(type(reply)):
+        value = getattr(reply, name)
+        found = value.shares if isinstance(value, OnlyMasked) else shares_in(value)
+        if found is not None:
+            return found
+    return None
+
+
+@cache
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    """Return the names of a dataclass's fields; none for values of other types."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()

@@ -45,6 +45,7 @@ from spinney.privacy.keys import (
     Words,
 )
 from spinney.privacy.letters import LetterBox, letter_bytes
+from spinney.privacy.pair_masks import MaskKey
 from spinney.privacy.streams import add_stream
 
 PRIME = 2**256 + 297  # the smallest prime above every 32-byte secret
@@ -52,7 +53,6 @@ SHARE_BYTES = 33
 MAX_EPOCH_ROUNDS = 4096  # the most that a coordinator can make a party hold in memory
 
 Revealed = tuple[bytes, ...]  # one per party of the epoch, in the roster's order
-MaskKey = tuple[bytes, bool]  # the key of a stream, and whether the stream is subtracted
 Secrets = Mapping[str, bytes]  # what a party and each other can compute, by the other's name
 
 _WIDE_BYTES = 48  # reduced modulo PRIME, these are uniform up to 2^-127
@@ -282,9 +282,7 @@ class EpochKeys(_Epoch):
             )
         held.masked = seen
         self._rounds = {r: kept for r, kept in self._rounds.items() if r >= number}
-        masks: list[MaskKey] = []
-        if not self._settings.needs_all:
-            masks = [(keys.self_mask_key(seed, self._agreed, number, own), False)]
+        masks: list[MaskKey] = [(keys.self_mask_key(seed, self._agreed, number, own), False)]
         told = keys.digest(self._agreed, history)
         for other in self.participants:
             if other != own:

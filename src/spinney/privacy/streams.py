@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
@@ -53,6 +54,14 @@ def _pool() -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def stream_words(key: bytes, n_words: int) -> NDArray[np.uint64]:
+    """Return the first words of the stream of a key; whoever uses them does not write into them."""
+    n_bytes = 8 * n_words
+    zeros = _ZEROS[:n_bytes] if n_bytes <= _CHUNK else bytes(n_bytes)
+    stream = Cipher(AES256(key), _FROM_ZERO).encryptor().update(zeros)
+    return np.frombuffer(stream, "<u8").astype(np.uint64, copy=False)
 
 
 def add_stream(vectors: Iterable[Words], key: bytes, *, subtract: bool = False) -> None:

@@ -37,7 +37,9 @@ def n_hash_keys(vectors: Sequence[Vector]) -> int:
 def hash_keys(words: NDArray[np.uint64]) -> HashKeys:
     """Return the keys that random words stand for."""
     parts = words.reshape(len(PRIMES), -1)
-    return (parts % _ALL[:, None]).astype(np.uint32)
+    keys = np.empty(parts.shape, np.uint32)
+    kernels.below_primes(parts, _ALL, keys)
+    return keys
 
 
 def linear_hash(vectors: Sequence[Vector], keys: HashKeys, n_threads: int) -> tuple[int, ...]:

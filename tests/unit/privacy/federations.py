@@ -25,7 +25,8 @@ class Federation:
         }
         self.coordinator = SecureSumCoordinator(self.settings)
         self.replies = {}
-        self.begin_epoch(n_rounds, absent)
+        if not needs_all:
+            self.begin_epoch(n_rounds, absent)
 
     def begin_epoch(self, n_rounds=4, absent=()):
         ask = sent(self.coordinator.begin_epoch(n_rounds))

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import chisquare
 
 from spinney.errors import PartyLostError, ProtocolError, SettingError
+from spinney.privacy.keys import KeysAsk
 from spinney.privacy.masking import SecureSumParty
 from unit.privacy.federations import Federation, sent  # type: ignore[import-not-found]
 
@@ -81,12 +82,48 @@ def test_nobody_reveals_a_share():
 
 
 def test_parties_that_do_not_agree_on_it_share_no_mask():
-    """A party that thinks that some may be missing has keys of its own."""
+    """A party that thinks that some may be missing waits for keys that nobody makes."""
     everyone = Federation(3, needs_all=True)
     settings = replace(everyone.settings, needs_all=False)
     everyone.parties["p2"] = SecureSumParty(settings, "p2", everyone.pairs["p2"])
-    with pytest.raises(ProtocolError, match="The shares from party 'p2' cannot be opened"):
-        everyone.begin_epoch()
+    with pytest.raises(ProtocolError, match="Party 'p2' has no keys of epoch 0"):
+        everyone.masked(everyone.zeros())
+
+
+def test_parties_that_agreed_on_other_settings_share_no_mask():
+    everyone = Federation(3, needs_all=True)
+    settings = replace(everyone.settings, job="job", honest=1)
+    everyone.parties["p2"] = SecureSumParty(settings, "p2", everyone.pairs["p2"])
+    everyone.masked(everyone.zeros(SIZE))
+    assert looks_uniform(everyone.opened()[0])
+
+
+def test_no_keys_are_made_and_no_lists_are_told():
+    everyone = Federation(3, needs_all=True)
+    party, ask = everyone.parties["p0"], everyone.coordinator.begin_round()
+    with pytest.raises(ProtocolError, match="whose keys are on the roster"):
+        party.make_keys(KeysAsk("job", 1, 1, 4))
+    for told in ({"epoch": 1}, {"history": (7,)}):
+        with pytest.raises(ProtocolError, match="has no epoch, and no lists"):
+            party.mask(replace(ask, **told), everyone.zeros()["p0"], (64,))
+
+
+def test_rounds_that_are_over_mask_nothing():
+    everyone = Federation(3, needs_all=True)
+    first = everyone.masked(everyone.zeros())
+    everyone.opened()
+    everyone.masked(everyone.zeros())
+    for number in (first.round_number, 0, -1):
+        with pytest.raises(ProtocolError, match="is over"):
+            ask = replace(first, round_number=number)
+            everyone.parties["p0"].mask(ask, everyone.zeros()["p0"], (64,))
+
+
+def test_the_same_vector_is_masked_alike_again():
+    everyone = Federation(3, needs_all=True)
+    ask = everyone.masked(everyone.zeros())
+    again = everyone.parties["p0"].mask(ask, everyone.zeros()["p0"], (64,))
+    assert np.array_equal(again.vectors[0], everyone.replies["p0"].vectors[0])
 
 
 def test_all_means_all():

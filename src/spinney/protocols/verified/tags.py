@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from spinney.privacy.entropy import secret_bytes
 from spinney.privacy.keys import KEY_BYTES, Words, derive_key, digest, encode_parts
-from spinney.privacy.streams import add_stream, add_streams
+from spinney.privacy.streams import add_stream, add_streams, stream_words
 from spinney.transport.messages import Beside
 from spinney.trees.linear_hash import PRIMES, HashKeys, hash_keys, linear_hash, n_hash_keys
 
@@ -158,9 +158,7 @@ class SumKeys:
         self, purpose: str, step: int, story: bytes, names: tuple[str, ...], count: int
     ) -> NDArray[np.uint64]:
         """Return words that only the parties can derive."""
-        words = np.zeros(count, np.uint64)
-        add_stream([words], self._key(purpose, step, story, names))
-        return words
+        return stream_words(self._key(purpose, step, story, names), count)
 
     def _key(self, purpose: str, step: int, story: bytes, names: tuple[str, ...]) -> bytes:
         known, job = self._job

@@ -34,6 +34,23 @@ def _product(keys, more, outer, prime):
 
 
 @kernel
+def below_primes(words, primes, out):
+    """Write each line of words modulo its prime.
+
+    A prime is 2^32 less a number `c` below 256, so 2^32 is worth `c`. After two steps a word is
+    below 2^32 + 2^16, which is less than two primes. (A division would take ten times as long.)
+    """
+    for line in range(words.shape[0]):
+        prime = np.uint64(primes[line])
+        c = (np.uint64(1) << _HALF) - prime
+        for i in range(words.shape[1]):
+            word = np.uint64(words[line, i])
+            word = (word & _LOW) + (word >> _HALF) * c
+            word = (word & _LOW) + (word >> _HALF) * c
+            out[line, i] = np.uint32(word - prime if word >= prime else word)
+
+
+@kernel
 def hash_blocks(values, keys, n, at, primes, may_be_negative, first, last, totals):
     """Add the sums of outer[i] * inner[j] * values[i * n + j], modulo each prime, for blocks i.
 
