@@ -17,12 +17,12 @@ from spinney.tables.withheld import UndeclaredRows
 from spinney.trees import storage
 from spinney.trees.binning import bin_categories
 from spinney.trees.dtypes import CATEGORY_WORDS
-from spinney.trees.forest import Forest, RowValues, paths_end
+from spinney.trees.forest import Forest, RowValues, paths_end, row_ranges
 from spinney.trees.leaf_counts import NodeNoise
+from spinney.trees.threads import run_ranges
 from spinney.typing import Floats, Integers, Values
 
 _KIND = "forest model"
-_PREDICT_ROWS = 16384
 _NOISE = tuple(field.name for field in fields(NodeNoise))
 
 
@@ -108,10 +108,14 @@ class ForestModel:
     def predict(self, columns: Columns, *, n_threads: int = 1) -> Floats:
         """Return predictions, (n_rows, n_outputs), reading the rows in batches."""
         out = np.zeros((columns.n_rows, self.forest.value.shape[1]))
-        for first in range(0, columns.n_rows, _PREDICT_ROWS * n_threads):
-            part = slice(first, min(columns.n_rows, first + _PREDICT_ROWS * n_threads))
-            rows = self.rows(columns.values(part))
-            self.forest.add_predictions(rows, out[part], n_threads=n_threads)
+        has_categories = any(map(len, self.bin_of_category))
+
+        def task(first: int, last: int) -> None:
+            part = slice(first, last)
+            rows = self.rows(columns.values(part)) if has_categories else columns.lines(part)
+            self.forest.add_predictions(rows, out[part])
+
+        run_ranges(task, row_ranges(columns.n_rows, n_threads), n_threads)
         return self.of_sums(out)
 
     def of_sums(self, sums: Floats, n_trees: int | None = None) -> Floats:

@@ -28,6 +28,10 @@ class Columns(Protocol):
         """Return these rows, one line per column; the array is the caller's own."""
         ...
 
+    def lines(self, rows: Rows) -> Values:
+        """Return these rows, one line per row; to read only, since it may be the table itself."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatrixColumns:
@@ -52,6 +56,13 @@ class MatrixColumns:
             values[column] = values_of(index.codes_of_numbers(chunk[:, column]))
         return values
 
+    def lines(self, rows: Rows) -> Values:
+        """Return these rows, one line per row; to read only, since it may be the table itself."""
+        if self.index_of_column:
+            return np.ascontiguousarray(self.values(rows).T)
+        # Writable, since compiled code would be compiled anew for an array that is not.
+        return np.require(self.matrix[rows], np.float32, ["C", "A", "W"])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorColumns:
@@ -75,3 +86,7 @@ class VectorColumns:
         for line, vector in zip(values, self.vectors, strict=True):
             line[:] = vector[rows]
         return values
+
+    def lines(self, rows: Rows) -> Values:
+        """Return these rows, one line per row; to read only, since it may be the table itself."""
+        return np.ascontiguousarray(self.values(rows).T)

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spinney.trees._kernels import predict as kernels
-from spinney.trees.threads import run_ranges
+from spinney.trees.threads import Range, run_ranges
 from spinney.typing import Bools, Floats, Integers
 
 _CHUNK = 2048  # rows that descend together: their values stay in the second-level cache
 _LEAST_CHUNK = 512  # the fewest rows worth a thread
+_WORD_BITS = 32
 RowValues = NDArray[np.float32]  # (n_rows, n_columns), categories by their bin
 
 
@@ -104,6 +105,24 @@ class Forest:
         links[is_leaf, 2] = 1  # a missing value goes left too, so it stays in the leaf
         return links, np.where(is_leaf, np.float32(np.inf), self.threshold)
 
+    @cached_property
+    def _words(self) -> tuple[NDArray[np.uint32], int]:
+        """Each node as two words, and the bits of its feature; see the kernels.
+
+        There are none if a tree has too many nodes, or the forest too many columns, for them.
+        """
+        links, thresholds = self._links
+        bits = max(1, int(links[:, 1].max(initial=0)).bit_length())
+        sizes = np.diff(self.tree_start)
+        if int(sizes.max(initial=0)).bit_length() + bits > _WORD_BITS:
+            return np.zeros(0, np.uint32), bits
+        words = np.empty((self.n_nodes, 2), np.uint32)
+        words[:, 0] = links[:, 0] - np.repeat(self.tree_start[:-1], sizes).astype(np.uint32)
+        words[:, 0] <<= np.uint32(bits)
+        words[:, 0] |= links[:, 1]
+        words[:, 1] = thresholds.view(np.uint32)
+        return words.reshape(-1), bits
+
     def add_predictions(
         self,
         rows: RowValues,
@@ -114,32 +133,31 @@ class Forest:
     ) -> None:
         """Add every tree's leaf values to `out`, except for trees that have `seen` the row."""
         skip = np.zeros((0, 0), np.bool_) if seen is None else seen
-        depths = self.depths
+        depths, words = self.depths, self._words
 
         def task(first: int, last: int) -> None:
-            for begin in range(first, last, _CHUNK):
-                part = slice(begin, min(last, begin + _CHUNK))
-                kernels.add_predictions(
-                    rows[part], self._is_plain(rows[part]), self.tree_start[:-1], depths,
-                    *self._links, self.bin_sets, self.value, skip[part], out[part],
-                )  # fmt: skip
+            part = slice(first, last)
+            kernels.add_predictions(
+                rows[part], self._is_plain(rows[part]), self.tree_start[:-1], depths,
+                *words, *self._links, self.bin_sets, self.value, skip[part], out[part],
+            )  # fmt: skip
 
-        n = len(rows)
-        n_parts = max(1, min(n_threads, n // _LEAST_CHUNK))
-        cuts = [n * i // n_parts for i in range(n_parts + 1)]
-        run_ranges(task, list(pairwise(cuts)), n_threads)
+        run_ranges(task, row_ranges(len(rows), n_threads), n_threads)
 
     def leaves(self, rows: RowValues, tree: int) -> NDArray[np.uint32]:
         """Return the leaf of each row in one tree."""
         out = np.empty(len(rows), np.uint32)
         root, depth = self.tree_start[tree], self.depths[tree]
         plain = self._is_plain(rows)
-        kernels.leaves_of_tree(rows, plain, root, depth, *self._links, self.bin_sets, out)
+        kernels.leaves_of_tree(
+            rows, plain, root, depth, *self._words, *self._links, self.bin_sets, out
+        )
         return out
 
     def _is_plain(self, rows: RowValues) -> bool:
         """Return whether prediction can ignore missing values and categories for these rows."""
-        return len(self.bin_sets) == 0 and not kernels.has_nan(rows)
+        can_be = len(self.bin_sets) == 0 and self._words[0].size > 0
+        return can_be and not kernels.has_nan(rows)
 
     def importances(self, n_columns: int) -> Floats:
         """Return each column's share of the impurity decrease, averaged over trees."""
@@ -155,6 +173,14 @@ class Forest:
         mean = shares[grown].mean(axis=0)
         normalised: Floats = mean / mean.sum()
         return normalised
+
+
+def row_ranges(n_rows: int, n_threads: int) -> list[Range]:
+    """Divide rows into ranges that descend together, each worth a thread."""
+    size = min(_CHUNK, max(_LEAST_CHUNK, -(-n_rows // n_threads)))
+    n_parts = max(1, n_rows // size)
+    cuts = [n_rows * i // n_parts for i in range(n_parts + 1)]
+    return list(pairwise(cuts))
 
 
 def paths_end(tree_start: Integers, left: NDArray[np.uint32], is_leaf: Bools) -> bool:

@@ -23,6 +23,23 @@ def test_a_matrix_is_turned_for_the_rows_asked_for(order, dtype):
         assert np.array_equal(values, matrix[rows].T.astype(np.float32))
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16, bool])
+def test_lines_are_the_values_of_each_row(order, dtype):
+    matrix = (np.arange(90) % 7).reshape(30, 3).astype(dtype, order=order)
+    matrix.flags.writeable = False
+    for columns in (
+        MatrixColumns(matrix),
+        VectorColumns(tuple(matrix.T)),
+        MatrixColumns(matrix, {1: CategoryIndex((0, 3, 5))}),
+    ):
+        lines = columns.lines(slice(5, 20))
+        assert lines.dtype == np.float32
+        assert lines.flags.c_contiguous
+        assert lines.flags.writeable
+        assert np.array_equal(lines, columns.values(slice(5, 20)).T, equal_nan=True)
+
+
 def test_values_are_the_callers_own():
     for columns in (
         MatrixColumns(np.zeros((3, 2), dtype=np.float32, order="F")),

@@ -1,10 +1,12 @@
 """A finished forest: rows descend it by the plain rules."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from spinney.trees import forest as module
 from spinney.trees.forest import Forest
 
 
@@ -111,6 +113,31 @@ def test_predictions_are_sums_of_leaves(n, n_threads):
     forest.add_predictions(rows, out, n_threads=n_threads)
     leaves = np.stack([forest.leaves(rows, tree) for tree in range(3)])
     assert np.array_equal(out[:, 0], forest.value[leaves, 0].sum(axis=0))
+
+
+@pytest.mark.parametrize(("bits", "n_words"), [(32, 22), (3, 0)])
+def test_predictions_are_the_same_where_nodes_do_not_fit_two_words(bits, n_words, monkeypatch):
+    monkeypatch.setattr(module, "_WORD_BITS", bits)
+    forest = forest_of(TREES)
+    rows = rows_of(4, 100, 0.0)
+    out = np.zeros((100, 1))
+    forest.add_predictions(rows, out)
+    leaves = [[walked(forest, row, tree) for row in rows] for tree in range(3)]
+    assert forest._words[0].size == n_words
+    assert np.array_equal(out[:, 0], forest.value[leaves, 0].sum(axis=0))
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 16, 37, 5000])
+def test_predictions_have_every_output(n, n_outputs):
+    forest = forest_of(TREES)
+    factors = np.arange(1.0, n_outputs + 1)
+    forest = replace(forest, value=forest.value * factors)
+    rows = rows_of(5, n, 0.0)
+    out = np.zeros((n, n_outputs))
+    forest.add_predictions(rows, out)
+    leaves = np.stack([forest.leaves(rows, tree) for tree in range(3)])
+    assert np.array_equal(out, forest.value[leaves].sum(axis=0))
 
 
 def test_trees_that_saw_a_row_do_not_judge_it():

@@ -1,8 +1,9 @@
 """Count the rows of each open node by (slot, cell, class), or sum their targets.
 
 Data are stored block by block, and column by column within a block, so that a block's column stays
-in the second-level cache while nodes are counted. Two slots are counted at once: their chains of
-additions overlap.
+in the second-level cache while nodes are counted. Three slots are counted at once, or two: their
+chains of additions overlap, and a row's entry is read once for all. Where a slot's cells begin is
+added to its codes before they are divided, so that a slot needs three registers.
 
 Indices are unsigned and modulo 2^64 throughout: a signed one costs a test for negative values, and
 a slice costs a reference count. (`add` may be negative, `code + add` never is.)
@@ -38,51 +39,103 @@ def _column(origin, height, column):
     return origin + np.uint64(column) * height
 
 
+@inlined
+def _plain_slots(feature, node, has_missing):
+    """Return how many slots a node has, and whether no column of theirs has missing values."""
+    n = 0
+    is_plain = True
+    while n < feature.shape[1] and feature[node, n] >= 0:
+        is_plain &= not has_missing[feature[node, n]]
+        n += 1
+    return n, is_plain
+
+
+@inlined
+def _is_plain_pair(feature, node, slot, has_missing):
+    """Return whether neither of two slots' columns has missing values."""
+    return not has_missing[feature[node, slot]] and not has_missing[feature[node, slot + 1]]
+
+
+@inlined
+def _look_up(slot_of, node, slot, origin, height):
+    """Return how a slot's cell follows from a row: its column, what is added, and the shift."""
+    feature, add, shift, offset = slot_of
+    by = np.uint64(shift[node, slot])
+    plus = np.uint64(add[node, slot]) + (np.uint64(offset[node, slot]) << by)
+    return _column(origin, height, feature[node, slot]), plus, by
+
+
+@inlined
+def _count_one(codes, entries, begin, end, slot, missing_cell, half_shift, out):
+    """Count a range of rows in a slot, where codes may be missing."""
+    column, plus, by = slot
+    for i in range(begin, end):
+        entry = entries[i]
+        code = codes[column + np.uint64(entry & ROW_MASK)]
+        cell = (np.uint64(code) + plus) >> by
+        out[missing_cell if code == MISSING else cell] += _load(entry, half_shift)
+
+
+@inlined
+def _count_pair(codes, entries, begin, end, slots, half_shift, out):
+    """Count a range of rows in two slots without missing values: no code is 255."""
+    (column_a, plus_a, by_a), (column_b, plus_b, by_b) = slots
+    for i in range(begin, end):
+        entry = entries[i]
+        row = np.uint64(entry & ROW_MASK)
+        load = _load(entry, half_shift)
+        out[(np.uint64(codes[column_a + row]) + plus_a) >> by_a] += load
+        out[(np.uint64(codes[column_b + row]) + plus_b) >> by_b] += load
+
+
+@inlined
+def _count_triple(codes, entries, begin, end, slots, half_shift, out):
+    """Count a range of rows in three slots without missing values."""
+    (column_a, plus_a, by_a), (column_b, plus_b, by_b), (column_c, plus_c, by_c) = slots
+    for i in range(begin, end):
+        entry = entries[i]
+        row = np.uint64(entry & ROW_MASK)
+        load = _load(entry, half_shift)
+        out[(np.uint64(codes[column_a + row]) + plus_a) >> by_a] += load
+        out[(np.uint64(codes[column_b + row]) + plus_b) >> by_b] += load
+        out[(np.uint64(codes[column_c + row]) + plus_c) >> by_c] += load
+
+
 @kernel
 def count_two_classes(
     codes, block_start, n_columns, entries, starts, ends, first, last,
     feature, add, shift, cells, offset, has_missing, out,
 ):  # fmt: skip
     """Count two classes: one addition updates both counts of a cell, half a word each."""
-    n_slots = feature.shape[1]
     half_shift = 5 if out.itemsize == 8 else 4  # halves of 32 bits, or of 16
+    slot_of = (feature, add, shift, offset)
     _clear(out, offset, cells, first, last, 1)
     for block in range(block_start.shape[0] - 1):
         base = np.uint64(block_start[block])
         height = np.uint64(block_start[block + 1]) - base
         origin = base * np.uint64(n_columns)
         for node in range(first, last):
-            begin = np.uint64(starts[node, block])
-            end = np.uint64(ends[node, block])
+            begin, end = np.uint64(starts[node, block]), np.uint64(ends[node, block])
+            if begin >= end:
+                continue
             slot = 0
-            while slot < n_slots and feature[node, slot] >= 0 and begin < end:
-                f = feature[node, slot]
-                column_a = _column(origin, height, f)
-                at_a = np.uint64(offset[node, slot])
-                add_a = np.uint64(add[node, slot])
-                shift_a = np.uint64(shift[node, slot])
-                g = feature[node, slot + 1] if slot + 1 < n_slots else -1
-                if g >= 0 and not has_missing[f] and not has_missing[g]:
-                    column_b = _column(origin, height, g)
-                    at_b = np.uint64(offset[node, slot + 1])
-                    add_b = np.uint64(add[node, slot + 1])
-                    shift_b = np.uint64(shift[node, slot + 1])
-                    for i in range(begin, end):
-                        entry = entries[i]
-                        row = np.uint64(entry & ROW_MASK)
-                        load = _load(entry, half_shift)
-                        out[at_a + ((np.uint64(codes[column_a + row]) + add_a) >> shift_a)] += load
-                        out[at_b + ((np.uint64(codes[column_b + row]) + add_b) >> shift_b)] += load
+            n, is_plain = _plain_slots(feature, node, has_missing)
+            while slot < n:
+                one = _look_up(slot_of, node, slot, origin, height)
+                left = n - slot
+                if left > 1 and (is_plain or _is_plain_pair(feature, node, slot, has_missing)):
+                    two = _look_up(slot_of, node, slot + 1, origin, height)
+                    if is_plain and left != 2 and left != 4:  # four are two pairs
+                        three = _look_up(slot_of, node, slot + 2, origin, height)
+                        slots = (one, two, three)
+                        _count_triple(codes, entries, begin, end, slots, half_shift, out)
+                        slot += 3
+                        continue
+                    _count_pair(codes, entries, begin, end, (one, two), half_shift, out)
                     slot += 2
                     continue
-                # Without missing values, no code is 255 and this cell is never touched.
-                missing_cell = np.uint64(cells[node, slot] - 1)
-                for i in range(begin, end):
-                    entry = entries[i]
-                    code = codes[column_a + np.uint64(entry & ROW_MASK)]
-                    cell = (np.uint64(code) + add_a) >> shift_a
-                    cell = missing_cell if code == MISSING else cell
-                    out[at_a + cell] += _load(entry, half_shift)
+                lost = np.uint64(offset[node, slot] + cells[node, slot] - 1)
+                _count_one(codes, entries, begin, end, one, lost, half_shift, out)
                 slot += 1
 
 
