@@ -190,7 +190,7 @@ PRIVATE = (
     Peer(
         "DP-EBM", "pooled",
         {
-            "learner": "interpret.privacy.DPExplainableBoostingClassifier", "n_jobs": 2,
+            "learner": "interpret.privacy.DPExplainableBoostingClassifier", "n_jobs": 1,
             "delta": _DELTA, "feature_types": ["continuous"] * 20,
             "privacy_bounds": [[-6.0, 6.0]] * 20,
         },
@@ -200,7 +200,7 @@ PRIVATE = (
     Peer(
         "diffprivlib", "pooled",
         {
-            "learner": "diffprivlib.models.RandomForestClassifier", "n_jobs": 2,
+            "learner": "diffprivlib.models.RandomForestClassifier", "n_jobs": 1,
             "bounds": [-6.0, 6.0], "classes": [0, 1],
         },
         "pooled", "diffprivlib", DIFFPRIVLIB, "one site has all rows",
