@@ -153,10 +153,9 @@ _BOOSTS: tuple[Settings, ...] = (
     {"max_depth": 6},
     {"method": "pairs"},
 )
-_TREES: tuple[Settings, ...] = (
-    *({"max_depth": depth} for depth in (3, 4, 6, 8)),
-    {"method": "histograms"},
-)
+_DEPTHS: tuple[Settings, ...] = tuple({"max_depth": depth} for depth in (3, 4, 6, 8))
+_TREES: tuple[Settings, ...] = (*_DEPTHS, {"method": "histograms"})
+_TRUSTING: tuple[Settings, ...] = (*_DEPTHS, {"n_bins": 25})
 _EBMS: tuple[Settings, ...] = (
     {"max_rounds": 100},
     {"max_rounds": 600},
@@ -166,10 +165,13 @@ _EBMS: tuple[Settings, ...] = (
 )
 
 
-def _ours(name: str, learner: str, others: tuple[Settings, ...], **privacy: float | None) -> Peer:
+def _ours(
+    name: str, learner: str, others: tuple[Settings, ...], *, trusted: str = "nobody is trusted",
+    **how: float | str | None,
+) -> Peer:  # fmt: skip
     return Peer(
-        f"Spinney, {name}", "ours", {"learner": learner, "n_rows": _N_ROWS, **privacy}, "ours",
-        note="four parties, of whom secure sums count on two to be honest; nobody is trusted",
+        f"Spinney, {name}", "ours", {"learner": learner, "n_rows": _N_ROWS, **how}, "ours",
+        note=f"four parties, of whom secure sums count on two to be honest; {trusted}",
         grid=_private({}, *others),
     )  # fmt: skip
 
@@ -178,12 +180,17 @@ PRIVATE = (
     _ours("private boosting", "PrivateBoostingClassifier", _BOOSTS, delta=None),
     _ours("private boosting, delta", "PrivateBoostingClassifier", _BOOSTS, delta=_DELTA),
     _ours("private tree", "PrivateTreeClassifier", _TREES),
+    _ours("private tree, delta", "PrivateTreeClassifier", _TREES, delta=_DELTA),
+    _ours(
+        "private tree by noisy_max", "PrivateTreeClassifier", _TRUSTING, method="noisy_max",
+        trusted="the coordinator is trusted with exact counts",
+    ),
     _ours("private forest", "PrivateForestClassifier", _SIZES),
     _ours("private forest, delta", "PrivateForestClassifier", _SIZES, delta=_DELTA),
     Peer(
         "DP-EBM", "pooled",
         {
-            "learner": "interpret.privacy.DPExplainableBoostingClassifier", "n_jobs": 2,
+            "learner": "interpret.privacy.DPExplainableBoostingClassifier", "n_jobs": 1,
             "delta": _DELTA, "feature_types": ["continuous"] * 20,
             "privacy_bounds": [[-6.0, 6.0]] * 20,
         },
@@ -193,7 +200,7 @@ PRIVATE = (
     Peer(
         "diffprivlib", "pooled",
         {
-            "learner": "diffprivlib.models.RandomForestClassifier", "n_jobs": 2,
+            "learner": "diffprivlib.models.RandomForestClassifier", "n_jobs": 1,
             "bounds": [-6.0, 6.0], "classes": [0, 1],
         },
         "pooled", "diffprivlib", DIFFPRIVLIB, "one site has all rows",

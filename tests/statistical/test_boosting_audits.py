@@ -15,12 +15,14 @@ import pytest
 
 from spinney.privacy import samplers
 from spinney.privacy.accounting import JobTerms
+from spinney.privacy.gaussian import gaussian_amount
 from spinney.privacy.ledger import Ledger
-from spinney.privacy.mechanisms import DiscreteLaplace, Shares
+from spinney.privacy.mechanisms import DiscreteLaplace, Shares, SmoothGaussian
 from spinney.privacy.scopes import Budget
 from spinney.protocols import private_boosting, private_tree
 from spinney.protocols.accounts.budget import noise_of
 from spinney.protocols.noisy_boosting import distilling
+from spinney.protocols.noisy_boosting import party as boosted_rows
 from spinney.protocols.noisy_boosting.budget import BoostingPlan
 from spinney.protocols.noisy_boosting.messages import (
     DistilledLeavesAsk,
@@ -34,7 +36,8 @@ from spinney.tables.columns import MatrixColumns
 from spinney.tables.schema import Column, Label, Schema
 from spinney.tables.table import MemoryTable
 from spinney.trees.bounded_gradients import SCALE, ClippedSquares, TwoClasses
-from spinney.trees.curves import CurveTerms
+from spinney.trees.curves import CurveTerms, moments, moments_moved, pulls_moved
+from spinney.trees.frontier import ColumnCells
 from spinney.trees.leaf_counts import NumberedLeaves
 from statistical.audit import audit  # type: ignore[import-not-found]
 from statistical.private_evidence import Alone  # type: ignore[import-not-found]
@@ -57,13 +60,13 @@ BOTH = (rows(with_canary=False), rows(with_canary=True))
 COSTS = replace(SCHEMA, label=Label("cost", "number", range=(0.0, 1000.0)))
 
 
-def costs(*, with_canary):
+def costs(*, with_canary, at=0.999):
     """The same rows with a number each; the canary's is far from all others."""
     held = rows(with_canary=with_canary)
-    target = np.asarray(held.target, float)
+    X, target = held.columns.values(slice(0, held.n_rows)).T.copy(), np.asarray(held.target, float)
     if with_canary:
-        target[-1] = 1000.0
-    return MemoryTable(COSTS, held.columns, target)
+        X[-1], target[-1] = at, 1000.0
+    return MemoryTable(COSTS, MatrixColumns(X), target)
 
 
 def settings(trial, epsilon, delta, **changes):
@@ -137,6 +140,12 @@ class WatchedCosts(Watched):
     both = (costs(with_canary=False), costs(with_canary=True))
 
 
+class WatchedMiddle(WatchedCosts):
+    """The same, of a canary among other rows, whose leaf depends on where a tree cuts."""
+
+    both = (costs(with_canary=False), costs(with_canary=True, at=0.35))
+
+
 class WatchedTree(Watched):
     """A party whose transcripts of distilled trees are weighed, to the counts of their leaves."""
 
@@ -196,22 +205,29 @@ def test_a_whole_model_of_numbers_keeps_its_promise_over_many_runs(delta):
     assert found.epsilon > 0.3  # the audit sees the record
 
 
-def test_residuals_that_are_not_clipped_are_caught(monkeypatch):
-    """What is divided by a small clip must be clipped to it; if it is, any clip will do."""
-    monkeypatch.setattr(ClippedSquares, "scaled", lambda *_: ClippedSquares(0.01))
-    assert not audited(1, NO_DELTA, 50, WatchedCosts, task="regression").refutes(1.0)
+@pytest.mark.parametrize("delta", [NO_DELTA, MILLIONTH])
+def test_residuals_that_are_not_clipped_are_caught(delta, monkeypatch):
+    """What is divided by a small clip must be clipped to it; if it is, any clip will do.
 
-    def added(self, scores, target):
-        gradient = (scores[0] - (target / (2**24 - 1) * 2.0 - 1.0)) / self.clip
-        return np.rint(SCALE * np.stack([gradient, np.full(target.size, 1 / 3)])).astype(np.int64)
+    The clip stays small: with delta it falls, and never rises.
+    """
+    monkeypatch.setattr(ClippedSquares, "scaled", lambda *_: ClippedSquares(0.001))
+    assert not audited(1, delta, 50, WatchedCosts, task="regression").refutes(1.0)
 
-    monkeypatch.setattr(ClippedSquares, "added", added)
-    assert audited(1, NO_DELTA, 50, WatchedCosts, task="regression").refutes(1.0)
+    def gradient(self, scores, target):
+        return self.residual(scores, target) / self.clip
+
+    monkeypatch.setattr(ClippedSquares, "gradient", gradient)
+    assert audited(1, delta, 50, WatchedCosts, task="regression").refutes(1.0)
 
 
-def test_pulls_on_curves_that_reach_beyond_what_is_charged_are_caught(monkeypatch):
-    honest = CurveTerms.pulls
-    monkeypatch.setattr(CurveTerms, "pulls", lambda *given: 200 * honest(*given))
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [(CurveTerms, "pulls"), (boosted_rows, "moments"), (boosted_rows, "residual_cells")],
+)
+def test_sums_for_curves_that_reach_beyond_what_is_charged_are_caught(where, name, monkeypatch):
+    honest = getattr(where, name)
+    monkeypatch.setattr(where, name, lambda *given: 200 * honest(*given))
     assert audited(1, MILLIONTH, 50, WatchedCosts, task="regression").refutes(1.0)
 
 
@@ -238,38 +254,88 @@ def test_a_whole_model_keeps_its_promise_over_many_runs(epsilon, delta):
 
 # --- faults that an audit must catch -------------------------------------------------------------
 
+LOOSE = {"epsilon": Fraction(1), "delta": Fraction(1, 1000)}  # so loose that runs can tell
+
+
+def gaussian(squared, *, shares=None):
+    """Return the noise of a job that may spend `LOOSE` on one release."""
+    return SmoothGaussian(gaussian_amount(*LOOSE.values()), Fraction(squared), shares=shares)
+
+
+def one_release(noise, moved, n_trials, *, n_shares=1):
+    """Audit one release of a record's numbers, by its log odds."""
+    variance = getattr(noise, "share_variance", None)
+
+    def run(exact, n):
+        zeros = np.zeros((n, moved.size), np.int64)
+        noisy = exact + sum(noise._randomised(zeros) for _ in range(n_shares))
+        if variance is not None:
+            odds = [((noisy - value) ** 2).sum(axis=1) for value in (np.zeros_like(moved), moved)]
+            return (odds[0] - odds[1]) / (2 * float(variance))
+        odds = [np.abs(noisy - value).sum(axis=1) for value in (np.zeros_like(moved), moved)]
+        return float(noise.decay) * (odds[0] - odds[1])
+
+    delta = 0.0 if variance is None else float(LOOSE["delta"])
+    runs = (partial(run, np.zeros_like(moved)), partial(run, moved))
+    return audit(*runs, n_trials, delta=delta)
+
 
 def test_a_sensitivity_of_one_where_it_is_two_is_caught():
     """Of several classes, a record moves the gradients of two by up to S each."""
     noise = DiscreteLaplace(Fraction(3), Fraction(SCALE))
     moved = np.array([SCALE, -SCALE])  # p of another class, minus 1 of its own
-    found = one_release(noise, moved, 20_000)
-    assert found.refutes(3.0)
-    assert not one_release(replace(noise, sensitivity=Fraction(2 * SCALE)), moved, 20_000).refutes(
-        3
-    )
+    assert one_release(noise, moved, 20_000).refutes(3.0)
+    noise = replace(noise, sensitivity=Fraction(2 * SCALE))
+    assert not one_release(noise, moved, 20_000).refutes(3.0)
 
 
-def one_release(noise, moved, n_trials):
-    """Audit one release of a record's numbers, by its log odds."""
-
-    def run(exact, n):
-        zeros = np.zeros((n, moved.size), np.int64)
-        noisy = exact + noise._randomised(zeros)
-        odds = [np.abs(noisy - value).sum(axis=1) for value in (np.zeros_like(moved), moved)]
-        return float(noise.decay) * (odds[0] - odds[1])
-
-    return audit(partial(run, np.zeros_like(moved)), partial(run, moved), n_trials)
+COLUMN = ColumnCells(np.array([255]), np.zeros(1, bool), np.zeros(1, bool))
 
 
-def test_a_curvature_that_is_counted_free_where_it_is_not_is_caught():
-    """With c = 3 it is free of squares, not of absolute values: 4/3 of S at p = 2/3."""
+def most_of(what):
+    """Return what a record far out adds to a release of numbers, and what is charged for it."""
+    terms = CurveTerms.draw(COLUMN, 2, np.random.default_rng(0))
+    row = terms.of_rows(np.array([[230]], np.uint8))  # as far out as rows may be unshortened
+    far = ClippedSquares(0.01).gradient(np.array([[5.0]]), np.zeros(1, np.int64))
+    if what == "pulls":
+        return terms.pulls(row, far), pulls_moved(terms.n)
+    if what == "moments":
+        return moments(row), moments_moved(terms.n)
+    added = ClippedSquares(0.01).added(np.array([[5.0]]), np.zeros(1, np.int64))
+    return added[:, 0], ClippedSquares.moved
+
+
+@pytest.mark.parametrize("what", ["pulls", "moments", "leaves"])
+def test_a_sensitivity_of_one_where_it_is_two_is_caught_of_numbers(what):
+    moved, charged = most_of(what)
+    right = one_release(gaussian(charged.squared), moved, 8000)
+    assert not right.refutes(float(LOOSE["epsilon"]))
+    wrong = one_release(gaussian(charged.squared / 4), moved, 8000)
+    assert wrong.refutes(float(LOOSE["epsilon"]))
+
+
+@pytest.mark.parametrize("loss", ["two classes", "numbers"])
+def test_a_curvature_that_is_counted_free_where_it_is_not_is_caught(loss):
+    """With c = 3 it is free of squares, not of absolute values: 4/3 of S at p = 2/3.
+
+    A number's rows are never free: a residual beyond the clip adds S, and its row S / 3.
+    """
     noise = DiscreteLaplace(Fraction(3), Fraction(SCALE))
-    score = np.array([[np.log(2.0)]])
-    wrong = TwoClasses(3).added(score, np.zeros(1, np.int64))[:, 0]
+    score, target = np.array([[np.log(2.0)]]), np.zeros(1, np.int64)
+    if loss == "numbers":
+        wrong, charged = most_of("leaves")
+        noise_of_both = replace(noise, sensitivity=charged.absolute)
+        assert not one_release(noise_of_both, wrong, 20_000).refutes(3.0)
+    else:
+        wrong = TwoClasses(3).added(score, target)[:, 0]
+        right = TwoClasses(1).added(score, target)[:, 0]
+        assert not one_release(noise, right, 20_000).refutes(3.0)
     assert one_release(noise, wrong, 20_000).refutes(3.0)
-    right = TwoClasses(1).added(score, np.zeros(1, np.int64))[:, 0]
-    assert not one_release(noise, right, 20_000).refutes(3.0)
+
+
+def generous(self, data):
+    """Open the job with a budget that lets the fault pass the ledger, which would catch it too."""
+    return JobTerms(self.privacy.job, data, 1, 1, (Budget.pure(1000),))
 
 
 def test_leaves_that_are_counted_as_if_boosting_were_free_are_caught(monkeypatch):
@@ -278,53 +344,65 @@ def test_leaves_that_are_counted_as_if_boosting_were_free_are_caught(monkeypatch
     def whole(self, part, moved, times=1):
         return noise_of(self.privacy, 1, Fraction(1), moved.absolute * times, moved.squared * times)
 
-    def generous(self, data):
-        return JobTerms(self.privacy.job, data, 1, 1, (Budget.pure(1000),))
-
     monkeypatch.setattr(BoostingPlan, "_noise", whole)
     monkeypatch.setattr(BoostingPlan, "terms", generous)
     assert audited(1, NO_DELTA, 200, WatchedTree).refutes(1.0)
 
 
-def test_a_missing_share_is_caught():
+@pytest.mark.parametrize("kind", ["Laplace", "Gaussian"])
+def test_a_missing_share_is_caught(kind):
     """Three honest shares are the whole noise; one alone is not."""
-    noise = DiscreteLaplace(Fraction(1), Fraction(1), shares=Shares(5, 3))
+    moved, shares = np.ones(1, np.int64), Shares(5, 3)
+    if kind == "Laplace":
+        claimed, noise = 1.0, DiscreteLaplace(Fraction(1), Fraction(1), shares=shares)
+    else:
+        claimed, noise = float(LOOSE["epsilon"]), gaussian(1, shares=shares)
+    assert one_release(noise, moved, 30_000, n_shares=1).refutes(claimed)
+    assert not one_release(noise, moved, 30_000, n_shares=3).refutes(claimed)
 
-    def run(n_shares, exact, n):
-        return exact + sum(noise._randomised(np.zeros(n, np.int64)) for _ in range(n_shares))
 
-    whole, missing = (audit(partial(run, k, 0), partial(run, k, 1), 20_000) for k in (3, 1))
-    assert missing.refutes(1.0)
-    assert not whole.refutes(1.0)
-
-
-def test_noise_that_is_used_twice_is_caught(monkeypatch):
+@pytest.mark.parametrize(
+    ("watching", "delta", "sampler", "task"),
+    [
+        (Watched, NO_DELTA, "shares", "classification"),
+        (WatchedMiddle, MILLIONTH, "discrete_gaussian", "regression"),
+    ],
+    ids=["classes", "curves"],
+)
+def test_noise_that_is_used_twice_is_caught(monkeypatch, watching, delta, sampler, task):
     """The difference of two batches with the same noise is exact.
 
-    It tells the tables apart in 7 of 10 models; 120 of them leave chance no room.
+    It tells the tables apart in 7 of 10 models or more; 120 of them leave chance no room.
     """
-    kept, fresh = {}, samplers.shares
+    kept, fresh = {}, getattr(samplers, sampler)
 
-    def reused(decay, honest, count):
-        if (decay, count) not in kept:
-            kept[decay, count] = fresh(decay, honest, count)
-        return kept[decay, count]
+    def reused(*law):
+        if law not in kept:
+            kept[law] = fresh(*law)
+        return kept[law]
 
     def run(table, n):
-        watched, found = Watched(table), np.empty(n)
+        watched, found = watching(table), np.empty(n)
         for trial in range(n):
             kept.clear()
-            asked, channel = settings(trial, 1, NO_DELTA, n_passes=6), Alone(watched.party)
+            asked = settings(trial, 1, delta, n_passes=6, task=task)
+            channel = Alone(watched.party)
             private_boosting.train(channel, asked)
-            public = PublicBoosting.of(SCHEMA, asked, 1)
-            shown = [pair for pair in channel.shown if isinstance(pair[0], LeafSumsAsk)][1:]
-            told = np.diff([reply.counters for _, reply in shown], axis=0)
+            public = PublicBoosting.of(watched.both[0].schema, asked, 1)
+            shown = [pair for pair in channel.shown if isinstance(pair[0], LeafSumsAsk)]
+            alike = shown[-5:]  # rounds whose trees add up gradients, and their pulls
+
+            def sums(ask, numbers, plan=public.plan):
+                return np.concatenate(plan.parts(len(ask.so_far.values), numbers)[:2])
+
+            told = np.diff([sums(ask, reply.counters) for ask, reply in alike], axis=0)
             fits = []
             for other in watched.others:
-                exact = [summed(other, public, ask.so_far) for ask, _ in shown]
+                exact = [sums(ask, summed(other, public, ask.so_far)) for ask, _ in alike]
                 fits.append(np.array_equal(told, np.diff(exact, axis=0)))
             found[trial] = float(fits[1]) - float(fits[0])
         return found
 
-    monkeypatch.setattr(samplers, "shares", reused)
-    assert audit(partial(run, BOTH[0]), partial(run, BOTH[1]), 120).refutes(1.0)
+    monkeypatch.setattr(samplers, sampler, reused)
+    both = watching.both
+    assert audit(partial(run, both[0]), partial(run, both[1]), 120).refutes(1.0)

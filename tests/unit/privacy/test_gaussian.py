@@ -3,8 +3,11 @@
 from fractions import Fraction
 from math import exp, pi, sqrt
 
+import dp_accounting
 import numpy as np
 import pytest
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.pld.privacy_loss_distribution import from_discrete_gaussian_mechanism
 from scipy.stats import norm
 
 from spinney.errors import SettingError
@@ -42,11 +45,25 @@ def test_a_budget_is_the_largest_mu_that_its_epsilon_and_delta_allow(epsilon, mu
     assert limit - Fraction(1, 10**9) < gaussian_epsilon(amount, MILLIONTH) <= limit
 
 
-def test_an_accountant_of_others_agrees():
-    accountant = pytest.importorskip("dp_accounting")
-    noise = 1 / sqrt(2 * gaussian_amount(Fraction(1), MILLIONTH))
-    found = accountant.pld.PLDAccountant().compose(accountant.GaussianDpEvent(noise))
-    assert found.get_epsilon(1e-6) == pytest.approx(1, abs=2e-4)
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [("1/2", "1e-6"), (1, "1e-6"), (1, "1e-4"), (2, "1e-9"), (5, "1e-6")]
+)
+def test_an_accountant_of_others_agrees(epsilon, delta):
+    amount = gaussian_amount(Fraction(epsilon), Fraction(delta))
+    found = PLDAccountant().compose(dp_accounting.GaussianDpEvent(1 / sqrt(2 * amount)))
+    assert found.get_epsilon(float(delta)) == pytest.approx(float(Fraction(epsilon)), abs=2e-4)
+
+
+@pytest.mark.parametrize("n_releases", [1, 12])
+def test_an_accountant_of_others_finds_no_more_in_discrete_noise_than_is_charged(n_releases):
+    """Their own loss distribution of a discrete Gaussian, not ours of a smooth one."""
+    moved = 3
+    noise = SmoothGaussian(gaussian_amount(Fraction(1), MILLIONTH) / n_releases, Fraction(moved**2))
+    law = from_discrete_gaussian_mechanism(sqrt(noise.share_variance), moved)
+    found = law.self_compose(n_releases).get_epsilon_for_delta(float(MILLIONTH))
+    assert 0.98 < found <= 1 + 2e-3  # theirs is rounded up, and the noise has 4 more of variance
+    law = from_discrete_gaussian_mechanism(sqrt(noise.share_variance), 2 * moved)
+    assert law.self_compose(n_releases).get_epsilon_for_delta(float(MILLIONTH)) > 2
 
 
 def test_gaussian_noise_read_as_such_costs_less_than_read_as_zcdp():

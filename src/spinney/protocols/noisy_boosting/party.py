@@ -135,6 +135,7 @@ class BoostedRows:
         key = (settings, n_parties)
         if self._public is None or self._public[0] != key:
             self._public = (key, PublicBoosting.of(self._rows.schema, settings, n_parties))
+            self._scores = None  # another job's trees, even if its facts were the same
         return self._public[1]
 
     def _facts(self, ask: FirstFactsAsk) -> NoisyReply | ShareReply:

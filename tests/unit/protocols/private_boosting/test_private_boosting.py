@@ -3,13 +3,17 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from math import sqrt
 
+import dp_accounting
 import numpy as np
 import pytest
+from dp_accounting.pld import PLDAccountant
 
 from spinney.errors import PolicyError, ProtocolError, SettingError
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
+from spinney.privacy.mechanisms import SmoothGaussian
 from spinney.protocols import private_boosting
 from spinney.protocols.accounts.budget import budget_of
 from spinney.protocols.noisy_boosting.budget import plan_of
@@ -68,6 +72,19 @@ def test_all_releases_together_cost_the_budget_and_no_more(changes, schema, n_pa
     assert sum(cost.delta for cost in costs) < Fraction(1, 10**29)
 
 
+@pytest.mark.parametrize("schema", [SCHEMA, COST], ids=["classes", "numbers"])
+def test_an_accountant_of_others_finds_the_budget_in_all_releases_together(schema):
+    task = "classification" if schema is SCHEMA else "regression"
+    asked = settings(task=task, n_rows=20_000, **GAUSSIAN)
+    together = PLDAccountant()
+    for spend in plan_of(schema, asked, 1).planned():
+        noise = spend.mechanism  # it acts as real noise with 4 less of variance
+        assert isinstance(noise, SmoothGaussian)
+        deviation = sqrt((noise.share_variance - 4) / noise.squared_sensitivity)
+        together.compose(dp_accounting.GaussianDpEvent(deviation))
+    assert together.get_epsilon(1e-6) == pytest.approx(2, abs=2e-3)
+
+
 def asked_once(held, asked):
     """Return a party that has joined, its first facts, and the question about its first trees."""
     digest = held._rows.schema.digest()
@@ -97,6 +114,20 @@ def test_another_model_so_far_is_refused_and_nothing_is_drawn():
     with pytest.raises(PolicyError, match="already asked about a different model of 0 batches"):
         north.answer(LeafSumsAsk(other))
     assert ledger.spent("job", Unit.RECORD_ADD_REMOVE) == spent
+
+
+def test_a_job_is_not_answered_with_the_trees_of_another_whatever_facts_it_is_told():
+    """A party may hold several jobs; each pays for its own trees alone."""
+    north, facts = party(), None
+    for size in (4, 1):
+        asked = settings(privacy=privacy(job=f"{size} trees at once"), batch_trees=size)
+        question = asked_once(north, asked)
+        facts = question.so_far.facts if facts is None else facts
+        first, second, *_ = plan_of(SCHEMA, asked, 1).choice.batches
+        after = (np.zeros((1, first.n_leaves), np.int64),)
+        question = LeafSumsAsk(replace(question.so_far, facts=facts, values=after))
+        n_sums = 2 * second.n_leaves
+        assert north.answer(question).counters.size == n_sums
 
 
 def test_values_that_do_not_fit_the_job_are_refused():
