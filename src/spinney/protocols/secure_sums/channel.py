@@ -25,9 +25,9 @@ may know K - t shares, so a claim for t honest parties needs all K parties in th
 checks this itself before it opens a round, whatever the settings of the sums allow. It also checks
 that the masks hold against at least as many colluding parties as the noise does.
 
-**Rounds and bytes.** Two asks per sum, or one if no party may be missing
-(`SumSettings.needs_all`), and two more every 32 sums for fresh keys. Masked numbers cannot be
-packed by their own magnitude; counts take as many bits as a known bound of their sum.
+**Rounds and bytes.** Two asks per sum, and two more every 32 sums for fresh keys; if no party may
+be missing (`SumSettings.needs_all`), one ask per sum and no other. Masked numbers cannot be packed
+by their own magnitude; counts take as many bits as a known bound of their sum.
 """
 
 from collections.abc import Callable, Sequence
