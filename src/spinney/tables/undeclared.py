@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import SchemaError
 from spinney.tables.schema import Column, Label, Schema, join_words
-from spinney.tables.table import Table
+from spinney.tables.table import MemoryTable, Table
 from spinney.tables.withheld import UndeclaredRows
 
 
@@ -31,6 +31,10 @@ def undeclared_rows(
     if not read and classes is None:
         return UndeclaredRows(ranges=ranges)
     for table in tables:
+        if not read and isinstance(table, MemoryTable):  # the rows themselves need not be read
+            assert classes is not None
+            classes += np.bincount(table.targets, minlength=classes.size)
+            continue
         for batch in table.batches():
             for place, found in read.items():
                 codes = batch.values[place]
