@@ -32,8 +32,7 @@ def undeclared_rows(
         return UndeclaredRows(ranges=ranges)
     for table in tables:
         if classes is not None and not read and isinstance(table, MemoryTable):
-            target = table.target if table.rows is None else table.target[table.rows]
-            classes += np.bincount(target, minlength=classes.size)
+            classes += np.bincount(table.targets, minlength=classes.size)  # no cell need be read
             continue
         for batch in table.batches():
             for place, found in read.items():
