@@ -2,7 +2,7 @@
 
 100 trees on 200,000 x 30 drawn rows, binning included, kernels warm. scikit-learn's forest takes
 so long that it is grown once. With `--threads 1` times are CPU times, which a busy machine hardly
-disturbs. Run: python benchmarks/bench_forest.py [--fast]
+disturbs. Run: python benchmarks/bench_forest.py [--fast] [--depth 12] [--trees 50] [--repeats 3]
 """
 
 import warnings
@@ -151,8 +151,9 @@ def _fit_row(
 
 def main() -> None:
     warnings.simplefilter("ignore", PrivacyLeakWarning)
-    asked = arguments(__doc__, repeats=5, rows=200_000, plain=0, threads=CORES, depth=0)
-    n_rows, n_trees = (20_000, 20) if asked.fast else (asked.rows, 100)
+    sizes = {"rows": 200_000, "plain": 0, "threads": CORES, "depth": 0, "trees": 100}
+    asked = arguments(__doc__, repeats=5, **sizes)
+    n_rows, n_trees = (20_000, 20) if asked.fast else (asked.rows, asked.trees)
     split = drawn(n_rows, plain=bool(asked.plain))
     tables = {}
     for depth in (asked.depth,) if asked.depth else (10, 12):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -58,7 +59,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, given: Mapping[str, Any]) -> None:
         """Store a constructor's parameters, its `locals()`, unchanged, as scikit-learn requires."""
-        for name in self._get_param_names():
+        for name in _parameters_of(type(self)):
             setattr(self, name, given[name])
 
     def _adopt(self, model: ForestModel) -> None:
@@ -296,10 +297,26 @@ class PredictsClasses(ClassifierMixin):  # type: ignore[misc]
         return found
 
 
+@cache
+def _parameters_of(kind: type[ForestEstimator]) -> tuple[str, ...]:
+    """Return the names of an estimator's parameters: scikit-learn reads them anew each time."""
+    return tuple(kind._get_param_names())  # noqa: SLF001
+
+
 def require_classes(y: Any) -> None:
     """Raise if labels are no classes; incomplete ones are refused elsewhere."""
-    if y is not None and is_complete(y):
+    if y is not None and is_complete(y) and not _are_few_numbers(y):
         check_classification_targets(y)
+
+
+def _are_few_numbers(y: Any) -> bool:
+    """Return whether labels are whole numbers that repeat: scikit-learn has nothing to say of them.
+
+    Its own check takes longer than ten trees do on a small table.
+    """
+    if type(y) is not np.ndarray or y.ndim != 1 or y.dtype.kind not in "bi":
+        return False
+    return bool(2 * np.unique(y).size <= y.size)
 
 
 def classes_of(label: Label) -> NDArray[Any]:

@@ -236,6 +236,8 @@ class Frontier:
 
         There each column has all its rows in one cell.
         """
+        if not stays.any():
+            return np.zeros(0, np.intp)
         first = np.flatnonzero(self.line == 0)
         chosen = np.zeros(self.n_open, np.bool_)
         chosen[split[stays]] = True

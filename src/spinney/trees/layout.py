@@ -114,13 +114,13 @@ def nodes_of_leaves(
     shapes, levels = [], by_node(levels)
     for level in levels:
         shapes.append((tree, is_open))
-        split = np.flatnonzero(is_open)[level.feature >= 0]
+        split = is_open.nonzero()[0][level.feature >= 0]
         tree, is_open = np.repeat(tree[split], 2), level.child_open
     end = len(leaf_moments) - tree.size
     nodes = [LevelNodes(tree, leaf_moments[end:].astype(np.int64), is_open)]
     for (tree, is_open), level in zip(reversed(shapes), reversed(levels), strict=True):
         moments = np.zeros((tree.size, leaf_moments.shape[1]), np.int64)
-        split = np.flatnonzero(is_open)[level.feature >= 0]
+        split = is_open.nonzero()[0][level.feature >= 0]
         below = nodes[0].moments
         moments[split] = below[0::2] + below[1::2]
         leaf = is_leaf(LevelNodes(tree, moments, is_open), level)
@@ -133,7 +133,7 @@ def nodes_of_leaves(
 def is_leaf(nodes: LevelNodes, level: Level) -> Bools:
     """Return which nodes of a level, given by node, were not split."""
     leaf = np.ones(nodes.tree.size, np.bool_)
-    leaf[np.flatnonzero(nodes.is_open)[level.feature >= 0]] = False
+    leaf[nodes.is_open.nonzero()[0][level.feature >= 0]] = False
     return leaf
 
 
@@ -194,8 +194,8 @@ def _places(nodes: list[LevelNodes], levels: tuple[Level, ...]) -> tuple[Integer
         place[new] = np.arange(tree.size) + shift[depth, tree]
         if tree.size < new.size:  # a left child that is its parent has its parent's place
             level = levels[depth - 1]
-            split = np.flatnonzero(nodes[depth - 1].is_open)[level.feature >= 0]
-            stayed = np.flatnonzero(level.stays[level.feature >= 0])
+            split = nodes[depth - 1].is_open.nonzero()[0][level.feature >= 0]
+            stayed = level.stays[level.feature >= 0].nonzero()[0]
             place[2 * stayed] = places[-1][split[stayed]]
         places.append(place)
     return tree_start, places

@@ -185,7 +185,7 @@ class OpenNodes:
         """The levels so far, without the choice of nodes that are asked about, which may change."""
         return splits_only(self.levels)
 
-    @property
+    @kept_beside
     def frontier(self) -> Frontier:
         """All open nodes, derived from the levels."""
         return open_nodes(self.job, self.levels)

@@ -125,7 +125,7 @@ def count_two_classes(
                 left = n - slot
                 if left > 1 and (is_plain or _is_plain_pair(feature, node, slot, has_missing)):
                     two = _look_up(slot_of, node, slot + 1, origin, height)
-                    if is_plain and left != 2 and left != 4:  # four are two pairs
+                    if is_plain and (left == 3 or left > 4):  # four are two pairs
                         three = _look_up(slot_of, node, slot + 2, origin, height)
                         slots = (one, two, three)
                         _count_triple(codes, entries, begin, end, slots, half_shift, out)
