@@ -1,11 +1,13 @@
 """Rows are dealt to parties by their labels, of any kind."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from spinney.estimators.inputs import _numbered
 
-LABELS = {
+LABELS: dict[str, list[Any]] = {
     "numbers": [3, -2, 7],
     "far numbers": [2**62, -(2**62), 0],
     "few letters": ["north", "south", "nord", ""],
