@@ -22,7 +22,9 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 CORES = len(os.sched_getaffinity(0))
 QUIET = 0.08  # a share of the cores used by others up to which a sample is not disturbed
-_PACKAGES = ("spinney", "numpy", "numba", "scikit-learn", "lightgbm", "xgboost")
+_PACKAGES = {"spinney": "spinney-trees"} | {
+    name: name for name in ("numpy", "numba", "scikit-learn", "lightgbm", "xgboost")
+}
 _PATIENCE = 20.0  # seconds that a disturbed sample waits for quiet cores
 _GLANCE = 0.25  # seconds of looking whether they are
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
@@ -156,9 +158,9 @@ def machine() -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Return the versions of everything measured."""
     found = {"python": platform.python_version()}
-    for package in _PACKAGES:
+    for package, distribution in _PACKAGES.items():
         try:
-            found[package] = metadata.version(package)
+            found[package] = metadata.version(distribution)
         except metadata.PackageNotFoundError:
             continue
     return found
