@@ -37,7 +37,9 @@ from spinney.tables.schema import LabelKind, Schema, join_words
 from spinney.tables.table import MemoryTable
 from spinney.tables.undeclared import are_classes_read
 from spinney.tables.withheld import FEW_ROWS
-from spinney.typing import Floats
+from spinney.typing import Floats, Integers
+
+_FEW = 1 << 16  # different labels that are counted instead of sorted
 
 _MOST_SPARSE_CELLS = 1 << 28
 _NAMED_FACTS = 20  # the number of facts that a warning lists
@@ -155,6 +157,31 @@ def _dense(X: Any) -> NDArray[Any]:
     return dense
 
 
+def _numbered(labels: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
+    """Return the different labels, sorted, and the number of each row's label among them.
+
+    Small numbers, and texts that differ in few places, are numbered without being sorted.
+    """
+    if labels.dtype.kind not in "iU" or not labels.size or not labels.dtype.isnative:
+        return np.unique(labels, return_inverse=True)
+    kind = np.dtype(np.uint32) if labels.dtype.kind == "U" else labels.dtype
+    letters = np.ascontiguousarray(labels).view(kind).reshape(labels.size, -1)
+    place, n_places = np.zeros(labels.size, np.int64), 1
+    for column in letters.T:
+        low, high = int(column.min()), int(column.max())
+        n_places *= high - low + 1
+        if n_places > _FEW:
+            return np.unique(labels, return_inverse=True)
+        if low < high:
+            place = place * (high - low + 1) + (column.astype(np.int64) - low)
+    row = np.full(n_places, -1)
+    row[place] = np.arange(labels.size)  # of some row that has it
+    found = np.flatnonzero(row >= 0)
+    number = np.zeros(n_places, np.intp)
+    number[found] = np.arange(found.size)
+    return labels[row[found]], number[place]
+
+
 def deal_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
     """Return each party's table, in the order of their names; None means one party."""
     if party is None:
@@ -173,11 +200,10 @@ def deal_tables(table: MemoryTable, party: Any) -> dict[str, MemoryTable]:
         )
     if labels.dtype.kind in "fO" and None in cells_of(labels).texts():
         raise SettingError("party must name a party for every row; some labels are missing.")
-    names, row_party = np.unique(
-        labels.astype(str) if labels.dtype == object else labels, return_inverse=True
-    )
+    names, row_party = _numbered(labels.astype(str) if labels.dtype == object else labels)
     row_party = row_party if table.rows is None else row_party[table.rows]  # some are left out
-    order = np.argsort(row_party, kind="stable")
+    few = row_party.astype(np.uint16) if names.size < _FEW else row_party  # sorted by counting
+    order = np.argsort(few, kind="stable")
     ends = np.cumsum(np.bincount(row_party, minlength=names.size))
     rows = np.split(order, ends[:-1])
     return {str(name): table.select(part) for name, part in zip(names, rows, strict=True)}

@@ -251,7 +251,8 @@ class OnlyMasked:
 
 def shares_in(reply: object) -> Shares | None:
     """Return how the noise of a reply is shared among parties; None if it is not."""
-    for name in _names(type(reply)):
+    kind: Any = type(reply)
+    for name in _names(kind):
         value = getattr(reply, name)
         found = value.shares if isinstance(value, OnlyMasked) else shares_in(value)
         if found is not None:

@@ -135,15 +135,21 @@ def _size_of(name: str, value: Any) -> _Size:
         sizes = [one.packed_size() for one in packed]
         head = len(sizes) + (_items_header(len(sizes)) if kind is tuple else 0)
         return head, len(sizes), sum(map(_number_size, sizes)), sum(sizes)
-    if _is_part(kind):
-        kept = getattr(value, "__dict__", None)
-        if kept is None:
-            return _fields_size(value, _size_of)
-        if _MEASURED not in kept:
-            kept[_MEASURED] = _fields_size(value, _size_of)
-        found: _Size = kept[_MEASURED]
-        return found
-    return _size_as_msgpack(value)
+    if kind is tuple and value and all(map(_is_part, map(type, value))):
+        head, n_blobs, lengths, blobs = map(sum, zip(*map(_size_of_part, value), strict=True))
+        return _items_header(len(value)) + head, n_blobs, lengths, blobs
+    return _size_of_part(value) if _is_part(kind) else _size_as_msgpack(value)
+
+
+def _size_of_part(part: Any) -> _Size:
+    """Return the size of a dataclass; of one that can keep it, it is measured once."""
+    kept = getattr(part, "__dict__", None)
+    if kept is None:
+        return _fields_size(part, _size_of)
+    if _MEASURED not in kept:
+        kept[_MEASURED] = _fields_size(part, _size_of)
+    found: _Size = kept[_MEASURED]
+    return found
 
 
 def _size_as_msgpack(value: Any) -> _Size:

@@ -1,6 +1,7 @@
 """Counters in messages: integer arrays with a compact encoding."""
 
 import struct
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -8,12 +9,13 @@ from numpy.typing import NDArray
 
 from spinney.errors import StorageError
 from spinney.trees._kernels import packing
-from spinney.trees.threads import Range
+from spinney.trees.threads import Range, run_ranges, thread_count
 from spinney.typing import Bools, Integers
 
 Counters = NDArray[np.uint16] | NDArray[np.int32] | NDArray[np.int64]
 _HEAD = struct.Struct("<BQQQ")  # bytes per counter, cells, counters per cell, runs
 _MOST_WIDTH = 1 << 16  # classes
+_CELLS_OF_TASK = 1 << 16  # that a thread measures, at least
 _SUM_WIDTHS = (2, 3)  # a weight, and one or two sums
 
 
@@ -133,7 +135,13 @@ def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
     if counters.shape[1] == 2:
         return tuple(map(int, packing.packed_bits_of_sums(counters, run_ends)))
     measured = Spreads(1, run_ends)
-    measured.measure(counters[None], 1, (0, 1), (0, run_ends.size))
+
+    def task(first: int, last: int) -> None:
+        measured.measure(counters[None], 1, (0, 1), (first, last))
+
+    n_pieces = 1 + len(counters) // _CELLS_OF_TASK
+    cuts = [run_ends.size * piece // n_pieces for piece in range(n_pieces + 1)]
+    run_ranges(task, list(pairwise(cuts)), thread_count(None))
     return measured.bits(0)
 
 
@@ -149,7 +157,7 @@ class Spreads:
         self._means = np.empty((n_parts, 2, run_ends.size), np.int64)
         self._found = [np.zeros((n_parts, 3), np.int64)]  # by piece; appending is atomic
 
-    def measure(self, sums: Integers, n_nodes: int, items: Range, slots: Range) -> None:
+    def measure(self, sums: Counters, n_nodes: int, items: Range, slots: Range) -> None:
         """Measure the runs of some items, which are nodes in parts, in a range of slots."""
         found = np.zeros_like(self._found[0])
         packing.measure_spreads(

@@ -114,8 +114,8 @@ def test_rounds_that_are_over_mask_nothing():
     everyone.opened()
     everyone.masked(everyone.zeros())
     for number in (first.round_number, 0, -1):
+        ask = replace(first, round_number=number)
         with pytest.raises(ProtocolError, match="is over"):
-            ask = replace(first, round_number=number)
             everyone.parties["p0"].mask(ask, everyone.zeros()["p0"], (64,))
 
 
