@@ -154,11 +154,7 @@ class SecureSumParty:
         """Make keys for an epoch; the secrets of the previous one are forgotten."""
         with self._lock:
             _check_job(ask.job, self._settings)
-            if self._pairs is not None:
-                raise ProtocolError(
-                    "The sums of this job need all parties, whose keys are on the roster. Nothing "
-                    "was revealed."
-                )
+            self._require_epochs()
             if self._keys is None or ask.epoch > self._keys.ask.epoch:
                 if ask.first_round <= self._last_round:
                     raise ProtocolError(
@@ -177,7 +173,16 @@ class SecureSumParty:
     def take_shares(self, ask: SharesAsk) -> SharesReply:
         """Open the letters from the parties of the epoch."""
         with self._lock:
+            _check_job(ask.job, self._settings)
+            self._require_epochs()
             return self._epoch(ask).take(ask)
+
+    def _require_epochs(self) -> None:
+        if self._pairs is not None:
+            raise ProtocolError(
+                "The sums of this job need all parties, whose keys are on the roster. Nothing "
+                "was revealed."
+            )
 
     def mask(
         self,
