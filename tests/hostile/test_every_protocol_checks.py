@@ -17,6 +17,7 @@ QUIETLY = (
     "private_tree histograms",
     "private_forest",
     "private_boosting",
+    "private_boosting regression",
     "extra_trees laplace",
 )
 CASES = {**EXACT, **{case: NOISY[case] for case in QUIETLY}}

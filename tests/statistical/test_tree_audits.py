@@ -15,6 +15,7 @@ import pytest
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import DiscreteLaplace
 from spinney.protocols import private_forest, private_tree
+from spinney.protocols.noisy_boosting import distilling
 from spinney.protocols.private_forest.budget import ForestPlan as PrivateForestPlan
 from spinney.protocols.private_tree.settings import Method
 from spinney.protocols.settings import PrivacySettings
@@ -31,6 +32,12 @@ SCHEMA = Schema(
 )
 CANARY = (0.999, 0.999)  # alone in its corner, and the only one that is ill there
 METHODS: tuple[Method, ...] = ("distilled", "histograms", "save_budget", "propose", "noisy_max")
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch):
+    """Distil from few drawn rows; how many there are tells nothing of anybody's."""
+    monkeypatch.setattr(distilling, "_DRAWN_ROWS", 500)
 
 
 def rows(*, with_canary):

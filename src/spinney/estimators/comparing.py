@@ -84,7 +84,7 @@ def _alone(
     from spinney.protocols.spec import PartySite  # noqa: PLC0415  loaded late
 
     first = next(iter(tables.values()))
-    targets = [t.target if t.rows is None else t.target[t.rows] for t in tables.values()]
+    targets = [table.targets for table in tables.values()]
     if first.schema.label.kind == "class" and np.unique(np.concatenate(targets)).size < 2:
         return None
     sides = {

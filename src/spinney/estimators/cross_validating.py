@@ -75,6 +75,12 @@ def cross_validated(
             f"cross_validate divides a budget among trainings with noise and their evaluation; "
             f"{type(estimator).__name__} does not train one model with an epsilon."
         )
+    if getattr(model, "delta", None) is not None:
+        raise SettingError(
+            f"cross_validate adds up pure epsilons, and with delta={model.delta!r} "
+            f"{type(estimator).__name__} counts in Gaussian noise. Set delta=None, or hold rows "
+            "out and measure them by evaluate, which may follow a training with delta."
+        )
     model._require_sound_parameters()  # noqa: SLF001
     given = model._given(X, y)  # noqa: SLF001
     facts = given.read_facts + model._sizes_read()  # noqa: SLF001

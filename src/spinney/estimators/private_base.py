@@ -1,6 +1,5 @@
 """The base of the private estimators: budget, secure sums, and readable trees."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 from uuid import uuid4
@@ -8,11 +7,10 @@ from uuid import uuid4
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from spinney.errors import SettingError, SpinneyWarning
+from spinney.errors import SettingError
 from spinney.estimators.at_home import FitsAtHome
 from spinney.estimators.base import refuse_others
-from spinney.privacy.budget import probability
-from spinney.protocols.accounts.settings import delta_text
+from spinney.protocols.accounts.settings import delta_text, warn_of_delta
 from spinney.protocols.settings import (
     PrivacySettings,
     as_text,
@@ -41,7 +39,7 @@ class PrivateRowsEstimator(FitsAtHome):
     def _privacy(self, sizes: Mapping[str, int], leaf_share: Any = 0.5) -> PrivacySettings:
         """Return the privacy settings of a simulated job with a unique name."""
         n_parties = len(sizes)
-        self._warn_of_delta(sum(sizes.values()))
+        warn_of_delta(self.delta, sum(sizes.values()))
         if not isinstance(self.secure_sum, bool | np.bool_):
             raise SettingError(f"secure_sum must be True or False; got {self.secure_sum!r}.")
         require_honest_masks(self.honest, secure_sum=bool(self.secure_sum))
@@ -55,16 +53,6 @@ class PrivateRowsEstimator(FitsAtHome):
             honest=self.honest if in_shares else None,
             delta=delta_text(self.delta),
         )
-
-    def _warn_of_delta(self, n_rows: int) -> None:
-        """Warn if delta is so large that it allows to publish somebody's record."""
-        if self.delta is not None and probability(self.delta) * n_rows > 1:
-            warnings.warn(
-                f"delta={float(self.delta):g} is above one over the number of rows: it would allow "
-                "a mechanism that publishes a record at random. Take a smaller one, such as 1e-6.",
-                SpinneyWarning,
-                stacklevel=4,
-            )
 
     def _is_masked(self, settings: Any, n_parties: int) -> bool:
         del n_parties

@@ -130,7 +130,7 @@ def hold_back(
     if is_private and simulation.held_out:
         held_out = held_by_id(table, simulation, number)
     else:
-        target = table.target if table.rows is None else table.target[table.rows]
+        target = table.targets
         held_out = held_back(target, simulation, number)
     if not held_out.any():
         return PartyRows(table, table.select(np.flatnonzero(held_out)))

@@ -1,7 +1,7 @@
 """The privacy guarantees of a job in words, from the parties' ledgers or from its rounds."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Self
@@ -80,14 +80,30 @@ def epsilon_in_all(
 
     Every evaluation has its own claims, so that equal ones are of several.
     """
+    return _in_all(training, evaluations, lambda claim: claim.epsilon)
+
+
+def delta_in_all(
+    training: Sequence[PrivacyClaim], evaluations: Sequence[PrivacyClaim]
+) -> dict[str, Fraction]:
+    """Return by unit the delta that belongs to the epsilon of `epsilon_in_all`."""
+    return _in_all(training, evaluations, lambda claim: claim.delta or "0")
+
+
+def _in_all(
+    training: Sequence[PrivacyClaim],
+    evaluations: Sequence[PrivacyClaim],
+    amount: Callable[[PrivacyClaim], str | None],
+) -> dict[str, Fraction]:
     total: dict[tuple[str, str], Fraction] = {}
     for claims in (training, evaluations):
         of_part: dict[tuple[str, str], dict[tuple[str, ...], Fraction]] = {}
         for claim in claims:
-            if claim.verdict == "EPSILON" and claim.epsilon is not None:
+            told = amount(claim)
+            if claim.verdict == "EPSILON" and claim.epsilon is not None and told is not None:
                 spent = of_part.setdefault((claim.unit, claim.view), {})
                 before = spent.get(claim.parties, Fraction(0))
-                spent[claim.parties] = before + Fraction(claim.epsilon)
+                spent[claim.parties] = before + Fraction(told)
         for key, by_parties in of_part.items():
             total[key] = total.get(key, Fraction(0)) + max(by_parties.values())
     units = dict.fromkeys(unit for unit, _ in total)

@@ -3,13 +3,15 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Final
 
 import msgspec
 
 from spinney.privacy.budget import Unit
 from spinney.protocols.accounts.account import READ_FROM_DATA
 from spinney.report.facts import PartyQuality, ReportFacts, RoundTraffic
-from spinney.report.privacy import epsilon_in_all
+from spinney.report.privacy import delta_in_all, epsilon_in_all
 from spinney.report.words import some
 from spinney.tables.schema import join_words
 
@@ -280,15 +282,20 @@ def measured_in_words(report: ReportFacts) -> str:
     )
 
 
+_SAMPLERS: Final = Fraction(1, 10**12)  # a delta below it is that of samplers, which claims tell
+
+
 def _together(report: ReportFacts) -> str:
     """Say what training and all evaluations come to, if that is an epsilon."""
     total = epsilon_in_all(report.privacy, report.evaluation_privacy)
     record = Unit.RECORD_ADD_REMOVE.value
     if record not in total:
         return ""
+    found = delta_in_all(report.privacy, report.evaluation_privacy)[record]
+    delta = f", delta {float(found):.6g}" if found > _SAMPLERS else ""
     return (
-        f" Training and all evaluations together: epsilon {float(total[record]):.6g} for a record, "
-        "as if all counted it."
+        f" Training and all evaluations together: epsilon {float(total[record]):.6g}{delta} for a "
+        "record, as if all counted it."
     )
 
 

@@ -345,7 +345,7 @@ def _train_alone(
     table: MemoryTable, settings: Any, running: Running, step: Step
 ) -> Training | None:
     """Return a party's own forest; None if all its rows have the same class."""
-    target = table.target if table.rows is None else table.target[table.rows]
+    target = table.targets
     if settings.task == "classification" and np.unique(target).size < 2:
         return None
     return train_over({"all": table}, settings, running, step)

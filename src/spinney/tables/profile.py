@@ -28,6 +28,7 @@ CellType = Literal["text", "number", "boolean", "moment", "other"]
 CELL: Final = "\0"  # in SQL, where a column's name belongs
 _SHOWN: Final = 8
 _AT_ONCE: Final = 64
+_MANY: Final = 16  # columns of a type
 _CELLS: Final = 4_000_000
 PLAIN: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 GROUPED: Final = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?\s*$"
@@ -119,13 +120,42 @@ class OpenTable:
         return int(n_rows)
 
     def aggregates(self, columns: Sequence[str], wanted: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Return the values of the same aggregates of each column; `CELL` stands for its name."""
+        """Return the values of the same aggregates of each column; `CELL` stands for its name.
+
+        They may not depend on the order of the rows. Of many columns of a type, cells are listed
+        below each other, and an aggregate is planned once for all.
+        """
+        of_type: dict[str, list[str]] = {}
+        for name in columns:
+            of_type.setdefault(self.types[name], []).append(name)
+        found: dict[str, tuple[Any, ...]] = {}
+        for alike in of_type.values():
+            size = max(1, _CELLS // max(self.n_rows, 1))
+            for first in range(0, len(alike), size):
+                part = alike[first : first + size]
+                found |= (self._one_by_one if len(part) < _MANY else self._listed)(part, wanted)
+        return [found[name] for name in columns]
+
+    def _one_by_one(
+        self, columns: Sequence[str], wanted: Sequence[str]
+    ) -> dict[str, tuple[Any, ...]]:
+        """Return aggregates of columns as columns of one row."""
         found = []
         for part in self.in_parts(columns, len(wanted)):
             each = [one.replace(CELL, name_in_sql(name)) for name in part for one in wanted]
             (row,) = self.ask(f"SELECT {', '.join(each)} FROM cells")  # noqa: S608  names are quoted
             found += [row[i : i + len(wanted)] for i in range(0, len(row), len(wanted))]
-        return found
+        return dict(zip(columns, found, strict=True))
+
+    def _listed(self, columns: Sequence[str], wanted: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+        """Return aggregates of columns of one type, whose cells are listed below each other."""
+        names = ", ".join(map(name_in_sql, columns))
+        each = ", ".join(one.replace(CELL, "cell") for one in wanted)
+        rows = self.ask(
+            f"SELECT of_column, {each} FROM (SELECT {names} FROM cells) "  # noqa: S608  names are quoted
+            f"UNPIVOT INCLUDE NULLS (cell FOR of_column IN ({names})) GROUP BY of_column"
+        )
+        return {row[0]: row[1:] for row in rows}
 
     def in_parts(self, columns: Sequence[T], n_asked: int = 1) -> Iterator[Sequence[T]]:
         """Yield columns that one query should read: many of a short table, few of a long one.

@@ -131,6 +131,11 @@ class MemoryTable:
         """How many rows there are."""
         return self.columns.n_rows if self.rows is None else len(self.rows)
 
+    @property
+    def targets(self) -> NDArray[Any]:
+        """The target of each of its rows."""
+        return self.target if self.rows is None else self.target[self.rows]
+
     def batches(self, size: int = BATCH_ROWS) -> Iterator[Batch]:
         """Give all rows in order, at most `size` at a time."""
         require_size(size)

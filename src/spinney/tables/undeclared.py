@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from spinney.errors import SchemaError
 from spinney.tables.schema import Column, Label, Schema, join_words
-from spinney.tables.table import Table
+from spinney.tables.table import MemoryTable, Table
 from spinney.tables.withheld import UndeclaredRows
 
 
@@ -31,6 +31,9 @@ def undeclared_rows(
     if not read and classes is None:
         return UndeclaredRows(ranges=ranges)
     for table in tables:
+        if classes is not None and not read and isinstance(table, MemoryTable):
+            classes += np.bincount(table.targets, minlength=classes.size)  # no cell need be read
+            continue
         for batch in table.batches():
             for place, found in read.items():
                 codes = batch.values[place]

@@ -117,7 +117,9 @@ class Forest:
         if int(sizes.max(initial=0)).bit_length() + bits > _WORD_BITS:
             return np.zeros(0, np.uint32), bits
         words = np.empty((self.n_nodes, 2), np.uint32)
-        words[:, 0] = links[:, 0] - np.repeat(self.tree_start[:-1], sizes).astype(np.uint32)
+        words[:, 0] = links[:, 0]
+        part = slice(int(self.tree_start[0]), int(self.tree_start[-1]))  # the trees may be some
+        words[part, 0] -= np.repeat(self.tree_start[:-1], sizes).astype(np.uint32)
         words[:, 0] <<= np.uint32(bits)
         words[:, 0] |= links[:, 1]
         words[:, 1] = thresholds.view(np.uint32)

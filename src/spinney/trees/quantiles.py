@@ -248,22 +248,19 @@ class _ColumnSearch:
         if not self._ranks.size:
             return
         row = np.searchsorted(prefixes, self._cell)
-        below = np.cumsum(counts, axis=1, dtype=np.int64)[row]
+        digit, here, upto, following = np.empty((4, row.size), np.int64)
         within = self._ranks - self._before
-        if (below[:, -1] < within).any():
+        if not kernels.refine_ranks(counts, row, within, digit, here, upto, following):
             raise ProtocolError(
                 "The parties' counts between cut points do not add up to their earlier counts. "
                 "Nothing was used."
             )
-        digit = (below < within[:, None]).sum(axis=1)
-        here = np.arange(digit.size)
-        self._upto = self._before + below[here, digit]
-        self._before = self._upto - counts[row, digit]
-        self._cell = (self._cell << np.uint32(bits)) | digit.astype(np.uint32)
-        places = np.arange(1 << bits)
-        later = (counts[row] > 0) & (places > digit[:, None])
-        after = self._cell.astype(np.int64) - digit + later.argmax(axis=1) << 32 - self._bits
-        self._next = np.where(later.any(axis=1), after.astype(np.uint64), self._next)
+        self._upto = self._before + upto
+        self._before = self._upto - here
+        prefix = self._cell.astype(np.int64) << bits
+        self._cell = (prefix + digit).astype(np.uint32)
+        after = (prefix + following) << (32 - self._bits)
+        self._next = np.where(following >= 0, after.astype(np.uint64), self._next)
 
     def edges(self) -> Edges:
         """Return the edges: after each value; or at the wanted ranks and around zero."""

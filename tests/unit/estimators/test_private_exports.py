@@ -1,5 +1,7 @@
 """Private models taken out whole: what runs them elsewhere says what they say here."""
 
+from typing import Any
+
 import numpy as np
 import onnxruntime
 import pandas as pd
@@ -41,7 +43,7 @@ FRAME = table()
 HIGH = FRAME["a"].fillna(0).to_numpy() + 2 * (FRAME["c"] == "u").to_numpy()
 TWO = np.where(HIGH > 1, "yes", "no")
 THREE = np.where(HIGH > 2, "high", np.where(HIGH > 0, "some", "low"))
-MODELS = {
+MODELS: dict[str, Any] = {
     "two classes": (PrivateBoostingClassifier, TWO, {}),
     "two classes, pure": (PrivateBoostingClassifier, TWO, {"delta": None}),
     "three classes": (PrivateBoostingClassifier, THREE, {"method": "pairs"}),

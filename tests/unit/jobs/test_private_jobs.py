@@ -107,3 +107,13 @@ def test_values_outside_a_declared_range_are_told_once_a_column(place):
         "the declared range (0.0, 50.0) and count as its ends. Correct them, or declare a wider "
         "range from public knowledge."
     )
+
+
+@pytest.mark.parametrize("protocol", ["private_boosting", "private_forest"])
+def test_a_delta_above_one_over_the_declared_rows_is_warned_of(place, protocol):
+    place.write(JOB.format(protocol=protocol, more="delta = 0.001\nn_rows = 2000\n"))
+    told = place.run("simulate", "job.toml")
+    assert told.exit_code == 0, told.stderr
+    assert "delta=0.001 is above one over the number of rows" in " ".join(told.stderr.split())
+    place.write(JOB.format(protocol=protocol, more="delta = 0.0001\nn_rows = 2000\n"))
+    assert "above one over" not in place.run("simulate", "job.toml").stderr

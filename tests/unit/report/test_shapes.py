@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from spinney import PrivateBoostingClassifier
+from spinney import PrivateBoostingClassifier, PrivateBoostingRegressor
 from spinney.report.page.page import page_of
 from spinney.report.shapes import shapes_of
+from spinney.tables.schema import Column, Label, Schema
 
 pytestmark = pytest.mark.filterwarnings("ignore::spinney.errors.PrivacyLeakWarning")
 
@@ -39,6 +40,31 @@ def test_curves_add_up_to_the_score(model, rows):
     is_old = np.array(age.at) > 50  # noise may move a single place of the curve
     assert age.value[0, is_old].mean() > 0.5 > -0.5 > age.value[0, ~is_old].mean()
     assert np.all(age.reach > 0)
+
+
+def test_curves_fitted_to_numbers_are_in_their_column_s_shape_with_their_noise(rows):
+    X, _ = rows
+    cost = X["age"].to_numpy() / 10 + 3 * (X["ward"] == "eye").to_numpy()
+    schema = Schema(
+        (
+            Column("age", "number", (0.0, 100.0)),
+            Column("ward", "category", categories=("ear", "eye")),
+        ),
+        Label("cost", "number", range=(0.0, 20.0)),
+    )
+    number = PrivateBoostingRegressor(
+        50.0, method="cyclic", n_rows=20_000, schema=schema, random_state=0
+    ).fit(X, cost)
+    assert "a curve of degree 3 for each column" in number.choice_
+    shapes = {shape.column: shape for shape in shapes_of(number.model_)}
+    assert np.all(shapes["age"].reach > 0)
+    assert np.all(shapes["ward"].reach > 0)
+    ward = shapes["ward"].value[0]
+    assert ward[1] - ward[0] == pytest.approx(3, abs=1)
+    at = np.array(shapes["age"].at)
+    slope = np.polyfit(at, shapes["age"].value[0], 1)[0]
+    assert slope == pytest.approx(0.1, abs=0.03)
+    assert page_of(number.report_, number.model_).count("<polygon") == 1
 
 
 def test_the_page_draws_every_curve_with_its_band(model):

@@ -140,6 +140,17 @@ def test_predictions_have_every_output(n, n_outputs):
     assert np.array_equal(out, forest.value[leaves].sum(axis=0))
 
 
+@pytest.mark.parametrize(("first", "last"), [(0, 1), (0, 2), (1, 3), (2, 3)])
+def test_some_trees_of_a_forest_predict_without_the_others(first, last):
+    forest = forest_of(TREES)
+    some = replace(forest, tree_start=forest.tree_start[first : last + 1])
+    rows = rows_of(6, 40, 0.0)
+    out = np.zeros((40, 1))
+    some.add_predictions(rows, out)
+    leaves = [[walked(forest, row, tree) for row in rows] for tree in range(first, last)]
+    assert np.array_equal(out[:, 0], forest.value[leaves, 0].sum(axis=0))
+
+
 def test_trees_that_saw_a_row_do_not_judge_it():
     forest = forest_of(TREES)
     rows = rows_of(2, 50, 0.0)

@@ -45,3 +45,17 @@ def test_the_largest_keys_do_not_overflow_either():
     keys = keys_for(vectors)
     keys[:] = np.array(PRIMES, np.uint64)[:, None].astype(np.uint32) - 1
     assert linear_hash(vectors, keys, 1) == by_hand(vectors, keys)
+
+
+def test_keys_are_the_words_modulo_each_prime():
+    edges = [
+        0,
+        2**32,
+        2**63,
+        2**64 - 1,
+        *(k * p + d for p in PRIMES for k in (1, 2) for d in (-1, 0, 1)),
+    ]
+    squares = [p * p + d for p in PRIMES for d in (-1, 0, 1)]
+    words = np.array([edges + squares] * len(PRIMES), np.uint64)
+    expected = [[word % prime for word in edges + squares] for prime in PRIMES]
+    assert hash_keys(words.reshape(-1)).tolist() == expected

@@ -1,10 +1,11 @@
 """The privacy, from a job file, of a job in which every tree reads every row."""
 
+import warnings
 from typing import Protocol
 
 from msgspec import UNSET, UnsetType
 
-from spinney.errors import SettingError
+from spinney.errors import SettingError, SpinneyWarning
 from spinney.privacy.budget import probability
 from spinney.protocols.settings import PrivacySettings, Task, as_text
 from spinney.protocols.spec import JobFacts
@@ -21,6 +22,11 @@ class Priced(Protocol):
     @property
     def delta(self) -> int | float | None:
         """The chance with which epsilon may not hold; None: epsilon is pure."""
+        ...
+
+    @property
+    def n_rows(self) -> int | None:
+        """Roughly how many rows all parties hold together, if it is declared."""
         ...
 
     @property
@@ -52,6 +58,7 @@ def job_privacy(
         )
     if given.honest is not None and given.secure_sum is False:
         raise SettingError("honest is for secure sums; drop it, or secure_sum = false.")
+    warn_of_delta(given.delta, given.n_rows)
     return PrivacySettings(
         job=facts.name,
         epsilon=as_text(given.epsilon, "epsilon"),
@@ -66,3 +73,14 @@ def job_privacy(
 def delta_text(delta: float | None) -> str | UnsetType:
     """Return a user's delta as exact text; left out if it is None."""
     return UNSET if delta is None else str(probability(delta))
+
+
+def warn_of_delta(delta: float | None, n_rows: int | None) -> None:
+    """Warn if delta is so large that it allows to publish somebody's record."""
+    if delta is not None and n_rows is not None and probability(delta) * n_rows > 1:
+        warnings.warn(
+            f"delta={float(delta):g} is above one over the number of rows: it would allow a "
+            "mechanism that publishes a record at random. Take a smaller one, such as 1e-6.",
+            SpinneyWarning,
+            stacklevel=5,
+        )

@@ -190,8 +190,9 @@ class LeafSumsAsk(Signed, Ask[NoisyReply]):
 
     so_far: BoostedSoFar
     reveals: ClassVar[str] = (
-        "class counts or sums of gradients in the leaves of drawn trees, sums of smooth functions "
-        "of columns times gradients and of their products, and a histogram of residuals, with noise"
+        "class counts or sums of gradients in the leaves of drawn trees; of numbers, with delta, "
+        "also sums of smooth functions of columns times gradients and of their products, and a "
+        "histogram of residuals; all of it with noise"
     )
     reply_type: ClassVar[type[Any]] = NoisyReply
 

@@ -4,18 +4,20 @@ Which cells there are follows from the model and the settings alone. Half of the
 bins divide 0 to 1 equally, so that 1/2 is one of them and predictions follow from scores. The
 other half lie where the model's scores probably do: at the means, over its trees, of the quantiles
 of its leaves' values. A forest's scores are less spread than that, since its trees differ, so
-these edges enclose them.
+these edges enclose them. Boosted trees add up, so their mean and spread do (`_boosted_quantiles`).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spinney.errors import SettingError
-from spinney.protocols.model import ForestModel
+from spinney.protocols.model import Boosted, ForestModel
 from spinney.protocols.private_evaluation.settings import Settings, fold_of
 from spinney.tables.schema import Schema
 from spinney.tables.table import Batch, Table
@@ -213,12 +215,42 @@ def _edges(models: tuple[ForestModel, ...], output: int) -> Floats:
 
 def _quantiles(model: ForestModel, output: int, at: Floats) -> Floats:
     """Return the means over the trees of the quantiles of their leaves' values."""
-    forest, total = model.forest, np.zeros(at.size)
+    if model.boosted is not None:
+        return _boosted_quantiles(model, model.boosted, output, at)
+    total = np.zeros(at.size)
+    for _, values, rows in _leaves_by_tree(model):
+        held = values[:, output]
+        order = np.argsort(held, kind="stable")
+        below = np.cumsum(rows[order]) / rows.sum()
+        total += held[order][np.minimum(np.searchsorted(below, at), order.size - 1)]
+    return total / model.forest.n_trees
+
+
+def _boosted_quantiles(model: ForestModel, boosted: Boosted, output: int, at: Floats) -> Floats:
+    """Return about the quantiles of a class's share, of trees that are added up.
+
+    As if scores had a normal law, columns said something of their own each, and all trees that
+    begin with a column said the same.
+    """
+    middle = np.zeros(boosted.base.size)
+    spread = np.zeros((len(model.schema.columns), middle.size))
+    for column, values, rows in _leaves_by_tree(model):
+        share = rows[:, None] / rows.sum()
+        mean = (share * values).sum(axis=0)
+        middle += mean
+        spread[column] += np.sqrt((share * (values - mean) ** 2).sum(axis=0))
+    scores = np.repeat(middle[None], at.size, axis=0)
+    own = min(output, middle.size - 1)  # of two classes, the second has the score
+    far = np.array([NormalDist().inv_cdf(float(share)) for share in at])
+    scores[:, own] += far * float(np.sqrt((spread[:, own] ** 2).sum()))
+    found: Floats = boosted.predicted(scores)[:, output]
+    return found
+
+
+def _leaves_by_tree(model: ForestModel) -> Iterator[tuple[int, Floats, Floats]]:
+    """Yield of each tree the column of its root, its leaves' values, and about how many rows."""
+    forest = model.forest
     for first, last in zip(forest.tree_start[:-1], forest.tree_start[1:], strict=True):
         leaf = first + np.flatnonzero(forest.feature[first:last] < 0)
-        values = forest.value[leaf, output]
         rows = np.maximum(forest.moments[leaf].sum(axis=1), 0) + 1e-9
-        order = np.argsort(values, kind="stable")
-        below = np.cumsum(rows[order]) / rows.sum()
-        total += values[order][np.minimum(np.searchsorted(below, at), order.size - 1)]
-    return total / forest.n_trees
+        yield max(int(forest.feature[first]), 0), forest.value[leaf], rows

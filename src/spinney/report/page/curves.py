@@ -79,7 +79,7 @@ def marks(
     ]
     for row, word in enumerate(at):
         y = 14 + _LINE * row
-        parts.append(tag("text", short(word, 13), x=left - 8, y=y + 4, text_anchor="end"))
+        parts.append(tag("text", short(word, 11), x=left - 8, y=y + 4, text_anchor="end"))
         for number, (name, line) in enumerate(series):
             x = round(left + 4 + _part(line[row], low, high) * (_RIGHT - left - 8), 1)
             parts.append(_spot(x, y, number, f"{name}: {_number(line[row])} at {word}"))

@@ -47,6 +47,30 @@ def count_digits(words, missing, step, lead_table, second_table, third_table, sh
 
 
 @kernel
+def refine_ranks(counts, row, within, digit, here, upto, following):
+    """Find each rank in a row of counts: it is the `within`-th of the values counted there.
+
+    Writes the digit that has it, the values of that digit, those up to it, and the next digit that
+    has values (-1: none). Return whether every row holds that many.
+    """
+    n_digits = counts.shape[1]
+    for i in range(row.shape[0]):
+        held = counts[row[i]]
+        total, at = np.int64(0), 0
+        while at < n_digits and total + held[at] < within[i]:
+            total += held[at]
+            at += 1
+        if at == n_digits:
+            return False
+        digit[i], here[i], upto[i] = at, held[at], total + held[at]
+        at += 1
+        while at < n_digits and held[at] <= 0:
+            at += 1
+        following[i] = at if at < n_digits else -1
+    return True
+
+
+@kernel
 def count_leading(words, missing, counts):
     """Count words by their leading 12 bits."""
     for i in range(words.shape[0]):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spinney.errors import ProtocolError
+from spinney.errors import PartyLostError, ProtocolError
 from spinney.estimators.horizontal_boosting import HorizontalBoostingClassifier
 from spinney.estimators.inputs import deal_tables, fit_input
 from spinney.protocols import horizontal_boosting
@@ -17,6 +17,7 @@ from spinney.protocols.horizontal_boosting.messages import (
     ErrorsAsk,
     GradientsAsk,
 )
+from spinney.protocols.secure_sums.simulated import secure_parties
 from spinney.transport.in_process import InProcess
 from spinney.trees.batch import GrownBatch
 
@@ -143,3 +144,42 @@ def test_neighbours_replies_are_not_held_beyond_a_limit(tables, heard, monkeypat
         found = [party.answer(ask).counts.counters for party in together]
         assert np.array_equal(found[0], first.answer(ask).counts.counters)
         assert all(one.base is not found[0].base for one in found[1:])
+
+
+class Leaving(horizontal_boosting.Party):
+    """A party that leaves at the third question about gradients."""
+
+    n_left = 2
+
+    def answer(self, ask):
+        if isinstance(ask, GradientsAsk):
+            self.n_left -= 1
+            if self.n_left < 0:
+                raise PartyLostError("It does not answer.")
+        return super().answer(ask)
+
+
+def test_a_masked_job_that_can_do_without_a_party_goes_on_when_it_leaves(tables):
+    """Nodes are then asked about anew: a parent and a child no longer count the same rows."""
+    names = list(tables)
+    sides: dict[str, Any] = {name: horizontal_boosting.Party(tables[name]) for name in names}
+    sides[names[-1]] = Leaving(tables[names[-1]])
+    known = horizontal_boosting.SUMMED
+    channel = secure_parties(sides, InProcess, known, job="one leaves", min_survivors=2)
+    found = horizontal_boosting.train(channel, SETTINGS)
+    assert found.model.forest.n_trees == 3 * SETTINGS.max_iter
+    there = [one.answered for one in found.rounds if one.question == "Gradients"]
+    assert there[:2] == [tuple(names)] * 2
+    assert set(there[2:]) == {tuple(names[:-1])}
+
+
+def test_a_masked_job_that_needs_all_ends_when_a_party_leaves(tables):
+    sides: dict[str, Any] = {
+        name: horizontal_boosting.Party(table) for name, table in tables.items()
+    }
+    name = next(iter(tables))
+    sides[name] = Leaving(tables[name])
+    known = horizontal_boosting.SUMMED
+    channel = secure_parties(sides, InProcess, known, job="one leaves", needs_all=True)
+    with pytest.raises(PartyLostError, match="2 parties"):
+        horizontal_boosting.train(channel, SETTINGS)

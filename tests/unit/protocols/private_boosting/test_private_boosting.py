@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
 
-from spinney.errors import PolicyError, ProtocolError, SettingError
+from spinney.errors import PolicyError, ProtocolError, SettingError, TableError
 from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import SmoothGaussian
@@ -114,6 +114,24 @@ def test_another_model_so_far_is_refused_and_nothing_is_drawn():
     with pytest.raises(PolicyError, match="already asked about a different model of 0 batches"):
         north.answer(LeafSumsAsk(other))
     assert ledger.spent("job", Unit.RECORD_ADD_REMOVE) == spent
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, COST], ids=["classes", "numbers"])
+def test_a_table_that_changes_while_a_job_runs_is_refused_and_the_old_one_goes_on(schema):
+    """A party that restarts in mid-run has its ledger; its account is that of a named data set."""
+    held, ledger = table(schema), Ledger.in_memory("north")
+
+    def started(rows):
+        return private_boosting.Party(rows, n_jobs=1, ledger=ledger, data="visits")
+
+    task = "classification" if schema is SCHEMA else "regression"
+    question = asked_once(started(held), settings(task=task, **GAUSSIAN))
+    told = started(held).answer(question).counters
+    less = MemoryTable(schema, MatrixColumns(held.columns.values(slice(1, 60)).T), held.target[1:])
+    for asked in (question, FirstFactsAsk(question.so_far.settings, schema.digest(), 1)):
+        with pytest.raises(TableError, match="The table changed while the job was running"):
+            started(less).answer(asked)
+    assert np.array_equal(started(held).answer(question).counters, told)
 
 
 def test_a_job_is_not_answered_with_the_trees_of_another_whatever_facts_it_is_told():

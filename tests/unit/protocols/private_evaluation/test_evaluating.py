@@ -7,13 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.metrics import confusion_matrix, mean_absolute_error, roc_auc_score
 
 from spinney import (
     GeneticTreeClassifier,
+    HorizontalBoostingClassifier,
     HorizontalForestClassifier,
     HorizontalForestRegressor,
+    PrivateBoostingClassifier,
     PrivateForestClassifier,
+    PrivateTreeClassifier,
     load_model,
     load_report,
 )
@@ -86,6 +90,56 @@ def test_with_a_large_epsilon_the_measures_are_scikit_learn_s(forest, rows):
     np.testing.assert_array_equal(found.confusion, confusion_matrix(y, forest.predict(X)))
     assert len(found.calibration) > 3
     assert sum(point.rows for point in found.calibration) == 1000
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PrivateBoostingClassifier(4.0, n_rows=2000, schema=SCHEMA),
+        PrivateBoostingClassifier(4.0, n_rows=2000, schema=SCHEMA, delta=None, method="pairs"),
+        PrivateTreeClassifier(4.0, n_rows=2000, schema=SCHEMA, method="distilled"),
+        PrivateTreeClassifier(4.0, n_rows=2000, schema=SCHEMA, delta=1e-6, method="distilled"),
+        HorizontalBoostingClassifier(max_iter=30, schema=SCHEMA),
+    ],
+    ids=["boosting", "pairs, pure", "distilled, pure", "distilled", "not private"],
+)
+def test_boosted_and_distilled_models_are_measured_as_scikit_learn_does(model, rows):
+    X, y, party = rows
+    own = clone(model).fit(X[:2000], y[:2000], party[:2000])
+    X, y, party = held_out(rows)
+    found = own.evaluate(X, y, party, epsilon=10_000).parts[0]
+    score = own.predict_proba(X)[:, 1]
+    assert found.measures["accuracy"].value == pytest.approx(np.mean(own.predict(X) == y))
+    assert found.measures["auc"].value == pytest.approx(roc_auc_score(y, score), abs=0.005)
+
+
+def test_three_classes_of_boosted_trees_are_measured_too(rows):
+    X, _, party = rows
+    y = np.where(X["a"] > 2 / 3, "high", np.where(X["b"] > 1 / 2, "low", "some"))
+    schema = replace(SCHEMA, label=Label("y", "class", classes=("high", "low", "some")))
+    own = PrivateBoostingClassifier(8.0, n_rows=2000, schema=schema)
+    own.fit(X[:2000], y[:2000], party[:2000])
+    found = own.evaluate(X[2000:], y[2000:], party[2000:], epsilon=10_000).parts[0]
+    score = own.predict_proba(X[2000:])
+    expected = roc_auc_score(y[2000:], score, multi_class="ovr")
+    assert found.measures["auc"].value == pytest.approx(expected, abs=0.005)
+
+
+def test_cross_validation_is_for_pure_epsilons_and_says_what_to_do_otherwise(rows):
+    model = PrivateBoostingClassifier(2.0, n_rows=2000, schema=SCHEMA, n_passes=1)
+    with pytest.raises(SettingError, match=r"Set delta=None, or hold rows out and measure them by"):
+        model.cross_validate(*rows, epsilon=4, n_folds=2)
+    found = model.set_params(delta=None).cross_validate(*rows, epsilon=40, n_folds=2)
+    assert found.quality.measured("accuracy").value > 0.6
+
+
+def test_a_delta_is_told_with_what_training_and_evaluation_cost_together(rows):
+    X, y, party = rows
+    own = PrivateBoostingClassifier(2.0, n_rows=2000, schema=SCHEMA, n_passes=1)
+    own.fit(X[:2000], y[:2000], party[:2000])
+    own.evaluate(*held_out(rows), epsilon=0.5)
+    text = " ".join(str(own.report_).split())
+    assert "together: epsilon 2.5, delta 1e-06 for a record, as if all counted it." in text
 
 
 def test_what_is_told_is_charged_to_every_party_s_ledger_and_shown(forest, rows, tmp_path):
