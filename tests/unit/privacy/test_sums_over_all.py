@@ -65,6 +65,28 @@ def test_rounds_do_not_mix():
     assert not hidden(everyone, everyone.names).any()
 
 
+@pytest.mark.parametrize(
+    ("other", "about"),
+    [
+        ([np.zeros(SIZE, np.int64)], b"another step"),
+        ([np.zeros(SIZE - 8, np.int64), np.zeros(8, np.int64)], b"a step"),
+        ([np.zeros(2 * SIZE, np.int32)], b"a step"),
+    ],
+)
+def test_parties_that_are_asked_different_things_have_masks_that_do_not_cancel(other, about):
+    everyone = Federation(3, needs_all=True)
+    ask = everyone.coordinator.begin_round()
+    asked = dict.fromkeys(everyone.names, ([np.zeros(SIZE, np.int64)], b"a step"))
+    for last in (asked["p2"], (other, about)):
+        total = np.zeros(SIZE, np.uint64)
+        for name, (vectors, step) in (asked | {"p2": last}).items():
+            bits = [8 * vector.itemsize for vector in vectors]
+            party = SecureSumParty(everyone.settings, name, everyone.pairs[name])
+            reply = party.mask(ask, vectors, bits, about=step)
+            total += np.concatenate([word.view(np.uint8) for word in reply.vectors]).view("u8")
+        assert looks_uniform(total) == (last is not asked["p2"])
+
+
 def test_a_round_hides_one_vector():
     everyone = Federation(3, needs_all=True)
     ask = everyone.masked(everyone.zeros())
