@@ -15,9 +15,10 @@ from spinney.deployment.identity import KitIdentity
 from spinney.deployment.party.config import load_party
 from spinney.deployment.party.tables import schema_for
 from spinney.errors import ProtocolError
+from spinney.privacy.keys import KeysAsk, SharesAsk
 from spinney.privacy.masking import MaskAsk, UnmaskAsk
 from spinney.protocols.rows.setup import FactsAsk, SchemaAsk
-from spinney.protocols.secure_sums.channel import MaskedAsk, RevealAsk
+from spinney.protocols.secure_sums.channel import EpochAsk, LettersAsk, MaskedAsk, RevealAsk
 from spinney.protocols.secure_sums.roster import (
     KeyAsk,
     RosterAsk,
@@ -129,6 +130,38 @@ def test_a_party_takes_one_roster(clinics):
     fewer = RosterAsk("run-1/1", pair, keys, 1, 2, 2)
     with pytest.raises(ProtocolError, match="already accepted another roster of keys in this"):
         wire.ask(fewer, to=("north",))
+
+
+HEAD = ("run-1/1", 1)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (EpochAsk(KeysAsk(*HEAD, 1, 4)), "need all parties, whose keys are on the roster"),
+        (LettersAsk(CLINICS, (SharesAsk(*HEAD, CLINICS, (b"",) * 3),) * 3), "keys are on the ros"),
+        (LettersAsk(CLINICS, ()), "letters must be for each party once"),
+        (LettersAsk(("north",), (SharesAsk(*HEAD, (), ()),)), "letters must be for each party"),
+        (RevealAsk(UnmaskAsk(*HEAD, 1, CLINICS, ())), "so there is nothing to unmask"),
+        (RevealAsk(UnmaskAsk(*HEAD, 1, CLINICS[:2], CLINICS[2:])), "there is nothing to unmask"),
+        (MaskAsk(*HEAD, 1, ()), "a round has no epoch, and no lists of parties"),
+        (MaskAsk("run-1/1", 0, 2, (7,)), "a round has no epoch, and no lists of parties"),
+        (MaskAsk("run-1/1", 0, 0, ()), "Round 0 is over"),
+        (MaskAsk("run-0/1", 0, 1, ()), "A message for job 'run-0/1'"),
+    ],
+)
+def test_a_job_that_needs_all_its_parties_refuses_what_belongs_to_others(clinics, ask, words):
+    sites = Sites(clinics, agreed_job(clinics, secure_sum="true"))
+    channel = sites.keyed()
+    verified = VerifiedSums(channel)
+    verified.ask(SchemaAsk())
+    if isinstance(ask, MaskAsk):
+        question = StepAsk(2, "sum", verified.opened).derived(facts_of(clinics, sites))
+        ask = MaskedAsk(ask, "StepAsk", Carried(question))
+    with pytest.raises(ProtocolError, match=words):
+        channel._inner.ask(ask, to=("st-mary",))
+    verified.sum(facts_of(clinics, sites))  # nothing has changed
+    sites.close()
 
 
 def test_a_threshold_that_two_lists_could_reach_is_refused(four):

@@ -24,10 +24,11 @@ from deployed.one_process import models_of  # type: ignore[import-not-found]
 from deployed.served import Served  # type: ignore[import-not-found]
 from spinney.errors import SpinneyError
 from spinney.privacy import masking, sharing
+from spinney.privacy.keys import KeyPair
 from spinney.privacy.masking import MaskAsk, SecureSumParty
 from spinney.privacy.pair_masks import PairMasks
 from spinney.protocols.verified.blind import relay_steps
-from spinney.protocols.verified.messages import Opened
+from spinney.protocols.verified.messages import Opened, StepAsk
 from spinney.protocols.verified.tags import SumKeys
 from spinney.transport.journal import Journal, Journaled
 from spinney.transport.remote import ahead
@@ -91,7 +92,8 @@ def asked_at_random(everyone, random, name):
     if everyone.settings.needs_all:
         n_told = number - 1 + n_told  # none, but for a few lies
     history = tuple(random.choice([0, 7]) for _ in range(number - n_told))
-    epoch = book.epoch + random.choice([0] * 8 + [-1, 1])
+    begun = 0 if everyone.settings.needs_all else book.epoch
+    epoch = begun + random.choice([0] * 8 + [-1, 1])
     try:
         if random.random() < 0.02:
             party.make_keys(replace(book, epoch=epoch, first_round=number))
@@ -129,7 +131,7 @@ def test_no_mask_hides_two_vectors_whatever_is_asked(monkeypatch, seed, needs_al
             with suppress(SpinneyError):
                 everyone.begin_epoch(6)
         refused.add(asked_at_random(everyone, random, random.choice(everyone.names))[:20])
-    assert masks.n_used > 20
+    assert masks.n_used > (200 if needs_all else 20)
     assert len(refused) > 3
     masks.require_each_once()
 
@@ -172,6 +174,35 @@ def test_no_mask_hides_two_replies_in_a_run_that_is_tried_again(tmp_path, monkey
     assert over
     assert n_ended == 5
     masks.require_each_once()
+
+
+def test_mask_keys_are_new_in_each_attempt_and_on_no_disk(tmp_path, monkeypatch):
+    """Also of an attempt whose parties are started again: their masks fit no roster of before."""
+    private, publics = [], []
+    make, use = KeyPair.of.__func__, SecureSumParty.__init__  # type: ignore[attr-defined]
+
+    def made(kind, key):
+        private.append(key)
+        return make(kind, key)
+
+    def used(party, settings, name, key):
+        publics.append(key.public)
+        use(party, settings, name, key)
+
+    monkeypatch.setattr(KeyPair, "of", classmethod(made))
+    monkeypatch.setattr(SecureSumParty, "__init__", used)
+    clinics_in(tmp_path)
+    journal = Journal(tmp_path / "rounds")
+    for attempt in (1, 1, 2):
+        sites = blind_sites(tmp_path, attempt)
+        channel = Journaled(sites.keyed(), journal)
+        channel.sum(StepAsk(1, "blind", ()).after(b""))
+        sites.close()
+    assert len(set(publics)) == len(publics) == 9
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 20
+    assert len(private) >= 9
+    assert not [1 for key in private for data in files if key in data]
 
 
 def test_no_mask_hides_two_replies_over_lines_that_are_cut(tmp_path, monkeypatch):

@@ -41,11 +41,11 @@ epochs none: s_ij follows from the keys on the roster alone (`pair_masks`).
 **Not covered.** A party that sends wrong numbers, or, before it drops out, seals a wrong s_ij for
 an i of U that does not answer 2: the sum is then wrong. A vector that the caller masks again in
 another round: two sums over different survivors differ by a party's vector, so a question whose
-round was opened must not be asked again. Stolen private keys: one opens all that its party sealed
-in recorded letters, and with them its recorded vectors of all rounds; so use a fresh `KeyPair` per
-job, and do not store it. Timing of big-integer arithmetic. Sums beyond the ring: vectors are
-reduced without a check, because a refusal would depend on the data; a ring must exceed twice the
-largest absolute sum, noise included.
+round was opened must not be asked again. Stolen private keys: one opens its party's recorded
+vectors of all rounds, if some may be missing with the letters that it sealed; so use a fresh
+`KeyPair` per job, and do not store it. Timing of big-integer arithmetic. Sums beyond the ring:
+vectors are reduced without a check, because a refusal would depend on the data; a ring must exceed
+twice the largest absolute sum, noise included.
 """
 
 from collections.abc import Collection, Sequence
@@ -90,7 +90,7 @@ class MaskAsk:
     """Send your vector of this round, masked."""
 
     job: str
-    epoch: int
+    epoch: int  # 0 if no party may be missing; then there is no history either
     round_number: int
     history: tuple[int, ...]  # survivors of each earlier round as bits by position; 0: not opened
 
@@ -154,11 +154,7 @@ class SecureSumParty:
         """Make keys for an epoch; the secrets of the previous one are forgotten."""
         with self._lock:
             _check_job(ask.job, self._settings)
-            if self._pairs is not None:
-                raise ProtocolError(
-                    "The sums of this job need all parties, whose keys are on the roster. Nothing "
-                    "was revealed."
-                )
+            self._require_epochs()
             if self._keys is None or ask.epoch > self._keys.ask.epoch:
                 if ask.first_round <= self._last_round:
                     raise ProtocolError(
@@ -177,7 +173,16 @@ class SecureSumParty:
     def take_shares(self, ask: SharesAsk) -> SharesReply:
         """Open the letters from the parties of the epoch."""
         with self._lock:
+            _check_job(ask.job, self._settings)
+            self._require_epochs()
             return self._epoch(ask).take(ask)
+
+    def _require_epochs(self) -> None:
+        if self._pairs is not None:
+            raise ProtocolError(
+                "The sums of this job need all parties, whose keys are on the roster. Nothing "
+                "was revealed."
+            )
 
     def mask(
         self,

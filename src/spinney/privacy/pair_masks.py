@@ -3,7 +3,9 @@
 Each two parties share a secret: the agreement of their keys on the roster, for these settings. From
 it they derive the key of their mask in a round, from the round's number and all that parties must
 agree on for their masks to cancel. So no round needs keys of its own: nothing is dealt, sealed or
-opened. Keys of different rounds, or of different things asked in a round, are independent.
+opened. Keys of different rounds, or of different things asked in a round, are independent. Rounds
+are numbered within one `PairMasks`: a second one of the same keys and settings would begin anew, so
+there is one for each key pair, which lives in memory alone.
 
 A mask hides one vector. A party remembers a fingerprint of the vector that it has masked in the
 newest round, and masks nothing in earlier ones.

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spinney.errors import StorageError
+from spinney.errors import ProtocolError, StorageError
 from spinney.trees._kernels import packing
 from spinney.trees.threads import Range, run_ranges, thread_count
 from spinney.typing import Bools, Integers
@@ -106,6 +106,8 @@ class Counts:
                 bits = _read_sums(bits, counts, held, run_ends, column)
         if bits.size:
             raise StorageError("Packed counts are longer than their header says.")
+        if counts.min(initial=0) < 0:
+            raise StorageError("Packed counts hold numbers below zero.")
         return cls(counts, run_ends)
 
     def _streams(self) -> list[tuple[Counters, Integers]]:
@@ -207,7 +209,12 @@ def _ends_within(held: Bools, run_ends: Integers) -> Integers:
 
 
 def packed_stream(counters: Counters, ends: Integers) -> bytes:
-    """Return one stream of runs."""
+    """Return one stream of runs; raise for numbers below zero, which would be written elsewhere."""
+    if counters.min(initial=0) < 0:
+        raise ProtocolError(
+            "Counts of a table, and their sums, are not below zero: a party sent what it cannot "
+            "have counted. Nothing was used."
+        )
     out = np.zeros((int(packing.packed_bits(counters, ends)) + 7) // 8, np.uint8)
     packing.pack(counters, ends, out)
     return out.tobytes()

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chisquare
 
 from spinney.errors import PartyLostError, ProtocolError, SettingError
-from spinney.privacy.keys import KeysAsk
+from spinney.privacy.keys import KeysAsk, SharesAsk
 from spinney.privacy.masking import SecureSumParty
 from unit.privacy.federations import Federation, sent  # type: ignore[import-not-found]
 
@@ -65,6 +65,28 @@ def test_rounds_do_not_mix():
     assert not hidden(everyone, everyone.names).any()
 
 
+@pytest.mark.parametrize(
+    ("other", "about"),
+    [
+        ([np.zeros(SIZE, np.int64)], b"another step"),
+        ([np.zeros(SIZE - 8, np.int64), np.zeros(8, np.int64)], b"a step"),
+        ([np.zeros(2 * SIZE, np.int32)], b"a step"),
+    ],
+)
+def test_parties_that_are_asked_different_things_have_masks_that_do_not_cancel(other, about):
+    everyone = Federation(3, needs_all=True)
+    ask = everyone.coordinator.begin_round()
+    asked = dict.fromkeys(everyone.names, ([np.zeros(SIZE, np.int64)], b"a step"))
+    for last in (asked["p2"], (other, about)):
+        total = np.zeros(SIZE, np.uint64)
+        for name, (vectors, step) in (asked | {"p2": last}).items():
+            bits = [8 * vector.itemsize for vector in vectors]
+            party = SecureSumParty(everyone.settings, name, everyone.pairs[name])
+            reply = party.mask(ask, vectors, bits, about=step)
+            total += np.concatenate([word.view(np.uint8) for word in reply.vectors]).view("u8")
+        assert looks_uniform(total) == (last is not asked["p2"])
+
+
 def test_a_round_hides_one_vector():
     everyone = Federation(3, needs_all=True)
     ask = everyone.masked(everyone.zeros())
@@ -98,11 +120,25 @@ def test_parties_that_agreed_on_other_settings_share_no_mask():
     assert looks_uniform(everyone.opened()[0])
 
 
+def test_one_stolen_key_opens_what_its_party_sent():
+    """As `masking` says under what is not covered: so a key is for one attempt, in memory alone."""
+    everyone = Federation(3, needs_all=True)
+    vectors = values_of(everyone)
+    for _ in range(2):
+        ask = everyone.masked(vectors)
+        thief = SecureSumParty(everyone.settings, "p0", everyone.pairs["p0"])
+        (zeros,) = thief.mask(ask, [np.zeros(5, np.int64)], (64,)).vectors
+        read = everyone.replies["p0"].vectors[0] - zeros
+        np.testing.assert_array_equal(read.view(np.int64), vectors["p0"][0])
+
+
 def test_no_keys_are_made_and_no_lists_are_told():
     everyone = Federation(3, needs_all=True)
     party, ask = everyone.parties["p0"], everyone.coordinator.begin_round()
     with pytest.raises(ProtocolError, match="whose keys are on the roster"):
         party.make_keys(KeysAsk("job", 1, 1, 4))
+    with pytest.raises(ProtocolError, match="whose keys are on the roster"):
+        party.take_shares(SharesAsk("job", 1, everyone.names, (b"",) * 3))
     for told in ({"epoch": 1}, {"history": (7,)}):
         with pytest.raises(ProtocolError, match="has no epoch, and no lists"):
             party.mask(replace(ask, **told), everyone.zeros()["p0"], (64,))

@@ -1,13 +1,14 @@
 """Counters in messages: packing round-trips, in the size that was announced."""
 
 import struct
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney.errors import StorageError
+from spinney.errors import ProtocolError, StorageError
 from spinney.trees._kernels import packing
 from spinney.trees.counts import Counts, packed_bits
 
@@ -160,6 +161,36 @@ def test_a_few_bytes_cannot_claim_much_memory():
             Counts.unpack(head + cells)
 
 
+def in_64_bits(counters, width):
+    """Return a message of counters in one run, each written in 64 bits, whatever it is."""
+    n_cells, kind = len(counters) // width, 8 if width == 2 else 4
+    columns = [counters] if kind == 4 else [counters[::2], counters[1::2]]
+    streams = []
+    for column in columns:
+        text = "0" * 6 + "".join("1" * 40 + f"{x % 2**64:064b}"[::-1] for x in column)
+        bits = np.array(list(text), np.uint8)
+        streams.append(np.packbits(bits, bitorder="little").tobytes())
+    head = HEAD.pack(kind, n_cells, width, 1) + np.array([n_cells], "<u2").tobytes()
+    return head + b"".join(streams)
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_numbers_below_zero_are_no_counts(width):
+    assert Counts.unpack(in_64_bits([7, 1000, 50, 3], width)).counters.sum() == 1060
+    with pytest.raises(StorageError, match="hold numbers below zero"):
+        Counts.unpack(in_64_bits([7, 1000, 50, -3], width))
+
+
+@pytest.mark.parametrize(("kind", "width"), [(np.int32, 1), (np.int64, 2), (np.int64, 3)])
+def test_sums_below_zero_are_not_written_beyond_their_bytes(kind, width):
+    """Of sums that wrapped around, the size was too small, and bits landed in others' memory."""
+    counters = np.full((300, width), 1000, kind)
+    counters[::3, -1] = -5000
+    counts = Counts(counters, np.array([150, 300]))
+    with pytest.raises(ProtocolError, match="are not below zero: a party sent"):
+        counts.pack()
+
+
 @given(data=st.binary(max_size=200), flips=st.lists(st.integers(0, 8 * 200), max_size=3))
 def test_any_bytes_are_counts_or_refused(data, flips):
     damaged = bytearray(packed_sums())
@@ -171,3 +202,6 @@ def test_any_bytes_are_counts_or_refused(data, flips):
         except StorageError:
             continue
         assert counts.counters.ndim == 2
+        assert counts.counters.min(initial=0) >= 0
+        with suppress(ProtocolError):  # sums whose means wrap around
+            counts.pack()

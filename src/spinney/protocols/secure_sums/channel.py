@@ -25,9 +25,10 @@ may know K - t shares, so a claim for t honest parties needs all K parties in th
 checks this itself before it opens a round, whatever the settings of the sums allow. It also checks
 that the masks hold against at least as many colluding parties as the noise does.
 
-**Rounds and bytes.** Two asks per sum, and two more every 32 sums for fresh keys; if no party may
-be missing (`SumSettings.needs_all`), one ask per sum and no other. Masked numbers cannot be packed
-by their own magnitude; counts take as many bits as a known bound of their sum.
+**Rounds and bytes.** One ask per sum if no party may be missing (`SumSettings.needs_all`): masks
+follow from the keys on the roster. Otherwise two, and two more every 32 sums for fresh keys. Masked
+numbers cannot be packed by their own magnitude; counts take as many bits as a known bound of their
+sum.
 """
 
 from collections.abc import Callable, Sequence
@@ -174,8 +175,7 @@ class SecureParty:
             case EpochAsk():
                 return EpochReply(self._masks.make_keys(ask.keys))
             case LettersAsk():
-                own = ask.recipients.index(self._name)
-                return LettersReply(self._masks.take_shares(ask.shares[own]))
+                return LettersReply(self._masks.take_shares(self._own_letters(ask)))
             case MaskedAsk():
                 return self._masked(ask)
             case RevealAsk():
@@ -183,6 +183,14 @@ class SecureParty:
                 return RevealReply(self._masks.unmask(ask.unmask))
         require_unmasked(ask)
         return self._party.answer(ask)
+
+    def _own_letters(self, ask: LettersAsk) -> SharesAsk:
+        if ask.recipients.count(self._name) != 1 or len(ask.recipients) != len(ask.shares):
+            raise ProtocolError(
+                f"The letters must be for each party once, with party {self._name!r} among them. "
+                "Nothing was revealed."
+            )
+        return ask.shares[ask.recipients.index(self._name)]
 
     def _masked(self, ask: MaskedAsk) -> MaskedReply:
         """Answer the question inside and mask the reply."""
