@@ -259,7 +259,7 @@ class ForestSettings:
     class_weight: str | tuple[float, ...] | None = None  # by class, in the schema's order
     oob_score: bool = False
     seed: int = 0
-    message_limit: int = 320 << 20  # bytes of counters in one reply before it is packed
+    message_limit: int = 256 << 20  # bytes of counters in one reply before it is packed
     privacy: PrivacySettings | None = None  # None: no noise is added
     thresholds: str | None = None  # for extra-trees, which draw cuts; None: search for the best
 
