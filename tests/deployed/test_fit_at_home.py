@@ -73,7 +73,12 @@ def clinics(tmp_path):
             },
             "held-out",
         ),
+        (
+            {"job": 'protocol = "extra_trees"', "n_estimators": "20", "held_out": 0.3},
+            "held-out",
+        ),
     ],
+    ids=["forest", "forest, held out", "boosting", "extra-trees"],
 )
 def test_a_party_fits_the_model_of_a_run_without_an_answer_leaving(clinics, how, rows):
     finished(clinics, **how)

@@ -26,11 +26,13 @@ from spinney.trees.level import Level
 from spinney.trees.rows import Standing
 from spinney.trees.split import BestSplits, Criterion, LeastLeaf, best_splits
 from spinney.trees.threads import TASKS_PER_THREAD, equal_ranges, run_ranges, thread_count
-from spinney.typing import Bools, Codes, Floats, Integers, Keys
+from spinney.typing import Bools, Codes, Floats, Integers
 
 _TASK_BYTES = 2 << 20
 _DRAW_WORK = 64  # rows that cost as much as drawing a node's cuts
 _MORE_DRAWS = 8  # cuts of a feature in a node that draws on, spread evenly over its bins
+_ENOUGH = 16  # columns that a tiny node draws: of two rows, any column that parts them parts all
+_TINY_BITS = 2  # a tiny node has at most three rows
 _FEW_BITS = 8  # a node with fewer than 2^8 rows holds few
 _MISSING_BIT = np.uint64(1) << np.uint64(63)  # of a set's last word: bin 255
 
@@ -42,7 +44,8 @@ class Drawing:
     Parameters
     ----------
     n_compared
-        How many features that split are compared: scikit-learn's max_features.
+        How many features are compared at most: scikit-learn's max_features. One that is constant
+        among a node's rows uses up a draw, as there.
     n_draws
         How many cuts of each feature are drawn.
     n_draws_of_few
@@ -63,7 +66,11 @@ class Drawing:
         for below, factor in self.reserves:
             times[frontier.bits <= below] = factor
         times[frontier.stage > 0] = 1
-        return np.minimum(times * self.n_compared, frontier.columns.n_columns)
+        n_features = np.minimum(times * self.n_compared, frontier.columns.n_columns)
+        if self.n_draws > 1:  # else each has one cut, which may miss
+            few = (frontier.stage == 0) & (frontier.bits <= _TINY_BITS)
+            n_features[few] = np.minimum(n_features[few], _ENOUGH)
+        return n_features
 
     def draws_of_node(self, frontier: Frontier) -> Integers:
         """Return how many cuts of each feature are drawn; a node that draws on has more."""
@@ -80,6 +87,9 @@ class Candidates:
     cut: Codes  # (n_nodes, n_slots) of numbers: the last bin that goes left
     subset: NDArray[np.int32]  # (n_nodes, n_slots) row of `sets`, -1 for numbers
     sets: NDArray[np.uint64]  # (n_sets, 4) the bins that go left
+    first: Integers  # (n_nodes,) how many features were drawn at first; others are a reserve
+    low: Codes  # (n_nodes, n_columns) of each node's box
+    high: Codes
 
     @classmethod
     def of(
@@ -87,18 +97,19 @@ class Candidates:
         feature: NDArray[np.int32],
         cut: Codes,
         cells: NDArray[np.int32],
-        columns: ColumnCells,
-        keys: Keys,
+        first: Integers,
+        frontier: Frontier,
     ) -> "Candidates":
         """Return the candidates of these slots, with the sets of categories drawn."""
-        is_set = (feature >= 0) & columns.is_category[feature]
+        is_set = (feature >= 0) & frontier.columns.is_category[feature]
         subset = np.full(feature.shape, -1, np.int32)
         subset[is_set] = np.arange(int(is_set.sum()), dtype=np.int32)
         sets = np.empty((int(is_set.sum()), 4), np.uint64)
         if len(sets):
-            kernels.draw_sets(keys, feature, subset, sets)
+            kernels.draw_sets(frontier.key, feature, subset, sets)
         add, shift = np.zeros(feature.shape, np.int32), np.zeros(feature.shape, np.uint8)
-        return cls(Slots.of(feature, add, shift, cells), cut, subset, sets)
+        slots = Slots.of(feature, add, shift, cells)
+        return cls(slots, cut, subset, sets, first, frontier.low, frontier.high)
 
     def cut_at(self, cut: Codes) -> "Candidates":
         """Return the same candidates with different cuts of numbers."""
@@ -114,6 +125,9 @@ class Candidates:
             slots=self.slots.part(first, last),
             cut=self.cut[nodes],
             subset=self.subset[nodes],
+            first=self.first[nodes],
+            low=self.low[nodes],
+            high=self.high[nodes],
         )
 
 
@@ -125,18 +139,19 @@ def draw_candidates(frontier: Frontier, drawing: Drawing, binning: Binning) -> C
     feature = np.empty(shape, np.int32)
     cut = np.empty(shape, columns.code_type)
     cells = np.empty(shape, np.int32)
+    at_first = np.empty(frontier.n_open, np.int64)
 
     def task(first: int, last: int) -> None:
         part = slice(first, last)
         kernels.draw_cuts(
             frontier.key[part], frontier.low[part], frontier.high[part], columns.n_bins,
             columns.is_category, columns.has_missing, binning.padded_edges, binning.begins,
-            frontier.line[part], frontier.stage[part], n_features[part], draws[part],
-            feature[part], cut[part], cells[part],
+            frontier.line[part], frontier.stage[part], drawing.n_compared, n_features[part],
+            draws[part], feature[part], cut[part], cells[part], at_first[part],
         )  # fmt: skip
 
     _over_nodes(task, frontier.n_open)
-    return Candidates.of(feature, cut, cells, columns, frontier.key)
+    return Candidates.of(feature, cut, cells, at_first, frontier)
 
 
 @dataclass(frozen=True)
@@ -295,7 +310,7 @@ class CutSearch:
         first column that can be cut.
         """
         rows_first = estimated is not None
-        chosen = self._chosen(counters, candidates.slots, rows_first=rows_first)
+        chosen = self._chosen(counters, candidates, rows_first=rows_first)
         sides = self._empty_sides(counters, candidates.slots, rows_first=rows_first)
         slots = _taken(candidates.slots, chosen)
         if estimated is not None:
@@ -336,9 +351,9 @@ class CutSearch:
         _over_nodes(task, len(sides))
         return sides
 
-    def _chosen(self, counters: Counters, slots: Slots, *, rows_first: bool) -> Integers:
-        """Return which slots are compared: for each node, the first features that split it."""
-        most = self.drawing.n_compared
+    def _chosen(self, counters: Counters, candidates: Candidates, *, rows_first: bool) -> Integers:
+        """Return which slots are compared: of each node, those that split it (see the kernel)."""
+        most, slots = self.drawing.n_compared, candidates.slots
         if self.is_noisy:  # it is not known which cuts split; there is no reserve
             return np.tile(np.arange(most), (len(slots.feature), 1))
         chosen = np.empty((len(slots.feature), most), np.int64)
@@ -346,8 +361,11 @@ class CutSearch:
 
         def task(first: int, last: int) -> None:
             part = slice(first, last)
-            shape = (slots.feature[part], slots.cells[part], slots.offset[part])
-            kernels.choose(counters, rows_first, *shape, most, chosen[part])
+            kernels.choose(
+                counters, rows_first, slots.feature[part], candidates.cut[part],
+                candidates.subset[part], slots.cells[part], slots.offset[part],
+                candidates.low[part], candidates.high[part], candidates.first[part], chosen[part],
+            )  # fmt: skip
 
         _over_nodes(task, len(chosen))
         return chosen

@@ -218,7 +218,8 @@ class Frontier:
         begin = np.cumsum(lines) - lines
         entries = np.repeat(nodes - begin, lines) + np.arange(int(lines.sum()))
         is_coarse = np.logical_or.reduceat(self.slots.shift[entries].any(axis=1), begin)
-        more: Bools = (lines * self.draws.n_slots < usable) | is_coarse
+        n_drawn = np.add.reduceat(line_sums(self.slots.feature[entries] >= 0), begin)
+        more: Bools = (n_drawn < usable) | is_coarse
         return early & more
 
     def stages_after(self, split: Integers, stays: Bools) -> tuple[Any, Any, Any]:
@@ -366,14 +367,15 @@ class Frontier:
         cells = np.empty(shape, np.int32)
         columns = self.columns
         most_cells = self.draws.cells_at(self.bits, self.stage)
+        skips = (self.stage > 0) | (not self.draws.goes_on)
 
         def task(first: int, last: int) -> None:
             part = slice(first, last)
             kernels.draw_slots(
                 self.key[part], self.phase_key[part], self.low[part], self.high[part],
                 columns.n_bins, columns.is_category, columns.has_missing, self.line[part],
-                self.draws.n_slots, most_cells[part], feature[part], add[part], shift[part],
-                cells[part],
+                skips[part], self.draws.n_slots, most_cells[part], feature[part], add[part],
+                shift[part], cells[part],
             )  # fmt: skip
 
         n_threads = thread_count(None)

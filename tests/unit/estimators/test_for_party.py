@@ -8,6 +8,7 @@ from scipy.special import softmax
 from sklearn.metrics import balanced_accuracy_score, f1_score, log_loss
 
 from spinney import (
+    ExtraTreesClassifier,
     HorizontalBoostingClassifier,
     HorizontalForestClassifier,
     HorizontalForestRegressor,
@@ -117,6 +118,24 @@ def test_boosted_trees_are_fitted_to_rows_that_were_held_back(tmp_path):
     assert np.array_equal(
         loaded.predict_proba(X), joint.for_party("calm", *rows_of("calm")).predict_proba(X)
     )
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_extra_trees_are_fitted_to_rows_that_no_tree_drew_or_that_were_held_back(bootstrap):
+    X, y, site = skewed(0)
+    joint = ExtraTreesClassifier(40, max_depth=6, bootstrap=bootstrap, random_state=0)
+    joint.fit(X, y, party=site)
+    X, y = rows_of("calm")
+    if bootstrap:
+        home = joint.for_party("calm")
+    else:
+        with pytest.raises(SettingError, match=r"no row is out of bag\. Hold rows"):
+            joint.for_party("calm")
+        home = joint.for_party("calm", X[::2], y[::2])
+        X, y = X[1::2], y[1::2]
+    assert joint.score(X, y) < max(np.mean(y), 1 - np.mean(y)) - 0.05
+    assert home.score(X, y) >= max(np.mean(y), 1 - np.mean(y)) - 0.02
+    assert log_loss(y, home.predict_proba(X)) < log_loss(y, joint.predict_proba(X))
 
 
 def test_what_a_party_would_decide_is_judged_on_rows_that_it_did_not_fit(joint):

@@ -183,25 +183,60 @@ def test_nodes_that_draw_on_draw_more_cuts_spread_over_all_bins():
         assert all(columns.count(column) == 8 for column in set(columns))
 
 
-def test_the_first_features_that_split_are_compared():
-    """A cut is uniform between smallest and largest, given that it splits."""
+def chosen_of(splits, first, n_compared=2, *, cuts=(3, 9, 3, 9, 3, 9), is_set=False):
+    """Return which slots are compared; of features 4, 7 and 2, two cuts each, those split."""
     feature = np.array([[4, 4, 7, 7, 2, 2]], np.int32)
-    cells = np.full((1, 6), 2, np.int32)
-    offset = np.arange(0, 12, 2)[None]
-    empty, both = [[5, 0]], [[3, 2]]
-    counts = np.array([*empty, *both, *empty, *empty, *both, *both]).reshape(12, 1)
-    chosen = np.empty((1, 2), np.int64)
-    kernels.choose(counts, False, feature, cells, offset, 2, chosen)
-    assert chosen.tolist() == [[1, 4]]
-    kernels.choose(np.array([5, 0] * 6).reshape(12, 1), False, feature, cells, offset, 2, chosen)
-    assert chosen.tolist() == [[0, -1]]
+    shape = (np.full((1, 6), 2, np.int32), np.arange(0, 12, 2)[None])
+    counts = np.array([[3, 2] if one else [5, 0] for one in splits]).reshape(12, 1)
+    subset = np.full((1, 6), 0 if is_set else -1, np.int32)
+    box = (np.zeros((1, 8), np.uint16), np.full((1, 8), 999, np.uint16))
+    chosen = np.empty((1, n_compared), np.int64)
+    kernels.choose(
+        counts, False, feature, np.array([cuts], np.uint16), subset, *shape, *box,
+        np.array([first]), chosen,
+    )  # fmt: skip
+    return chosen[0].tolist()
+
+
+def test_the_first_cut_that_splits_is_compared_of_each_feature():
+    """A cut is uniform between smallest and largest, given that it splits."""
+    assert chosen_of([0, 1, 1, 1, 1, 1], 2) == [1, 2]
+    assert chosen_of([1, 1, 1, 1, 1, 1], 3, 3) == [0, 2, 4]
+
+
+def test_a_column_whose_cuts_leave_few_codes_uses_up_a_draw():
+    """All rows lie at or below code 3: the column is probably constant."""
+    assert chosen_of([0, 1, 0, 0, 1, 1], 2) == [1, -1]
+    assert chosen_of([0, 0, 0, 1, 1, 1], 2) == [3, -1]
+    missed = (100, 900) * 3
+    assert chosen_of([0, 1, 0, 0, 1, 1], 2, cuts=missed) == [1, 4]
+    assert chosen_of([0, 1, 0, 0, 1, 1], 2, cuts=missed, is_set=True) == [1, -1]
+
+
+def test_where_no_drawn_column_is_parted_the_next_one_that_is_is_taken():
+    assert chosen_of([0, 0, 0, 0, 1, 1], 2) == [4, -1]
+    assert chosen_of([0, 1, 1, 1, 1, 1], 0) == [1, -1]
+    assert chosen_of([0, 0, 0, 0, 0, 0], 2) == [0, -1]
+
+
+def test_a_column_that_the_box_leaves_one_bin_uses_up_a_draw():
+    frontier = roots(400)
+    frontier.high[:, 1] = 0
+    found = draw_candidates(frontier, Drawing(2), BINNING)
+    whole = draw_candidates(roots(400), Drawing(2), BINNING)
+    was_drawn = (whole.slots.feature == 1).any(axis=1)
+    assert was_drawn.any()
+    assert (whole.first == 2).all()
+    assert np.array_equal(found.first, np.where(was_drawn, 1, 2))
+    assert not (found.slots.feature == 1).any()
+    assert np.array_equal(found.part(7, 9).first, found.first[7:9])
 
 
 def test_nothing_but_missing_values_may_go_right():
     """All known values on one side, missing ones on the other: a cut above every bin."""
     feature, cut = np.array([[0]], np.int32), np.array([[4]], np.uint8)
     cells = np.array([[3]], np.int32)
-    candidates = Candidates.of(feature, cut, cells, BINNING.columns, np.ones(1, np.uint64))
+    candidates = Candidates.of(feature, cut, cells, np.ones(1, np.int64), roots(1))
     counts = np.array([[9, 0], [9, 0], [0, 5]], np.int32)
     search = CutSearch(Drawing(1), Criterion.of("gini", np.ones(2), 100), LeastLeaf(1), 1)
     found = search.best(counts, candidates, BINNING.columns, np.zeros(1))

@@ -1,5 +1,7 @@
 """The open nodes of a level: their keys, their open bins, their candidate features."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,14 @@ from hypothesis import strategies as st
 
 from spinney import seeds
 from spinney.errors import ProtocolError, StorageError
-from spinney.trees.frontier import ColumnCells, Draws, Frontier, bit_lengths, tree_keys
+from spinney.trees.frontier import (
+    ColumnCells,
+    Draws,
+    Frontier,
+    bit_lengths,
+    line_sums,
+    tree_keys,
+)
 from spinney.trees.level import Level
 
 NO_SETS = np.zeros((0, 4), np.uint64)
@@ -61,7 +70,8 @@ def twin_of_draw(frontier, node):
     order, state = list(range(n_columns)), int(frontier.key[node])
     drawn: list[tuple[int, int, int, int]] = []
     for i in range(n_columns):
-        if len(drawn) == frontier.draws.n_slots:
+        n_slots, uses_up = frontier.draws.n_slots, frontier.draws.goes_on
+        if len(drawn) == n_slots or (drawn and i >= n_slots and uses_up):
             break
         state = mixed(state)
         other = i + state % (n_columns - i)
@@ -112,8 +122,23 @@ def test_every_root_draws_as_the_plain_rules_say(n_bins, max_cells, bits, data):
         is_category=data.draw(flags),
         has_missing=data.draw(flags),
         bits=bits,
+        goes_on=data.draw(st.booleans()),
     )
     require_twin(frontier)
+
+
+def test_a_column_that_cannot_split_uses_up_a_draw_unless_it_would_be_the_only_one():
+    nodes = frontier_of([9, 1, 1, 1], 2, n_trees=60, goes_on=True)
+    assert (nodes.slots.feature[:, 0] == 0).all()
+    assert (nodes.slots.feature[:, 1] == -1).all()
+    wide = frontier_of([9, 9, 9, 1], 2, n_trees=60, goes_on=True)
+    n_drawn = line_sums(wide.slots.feature >= 0)
+    assert set(n_drawn.tolist()) == {1, 2}
+    skipping = frontier_of([9, 9, 9, 1], 2, n_trees=60)
+    assert (skipping.slots.feature >= 0).all()
+    later = replace(wide, stage=np.ones(60, np.uint8))
+    assert (later.slots.feature >= 0).all()
+    assert wide.has_more(np.arange(60), by_cells=True).all()
 
 
 @given(data=st.data(), shared=st.booleans(), n_columns=st.integers(1, 5))

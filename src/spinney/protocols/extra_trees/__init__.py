@@ -7,7 +7,7 @@ reveals the smallest and largest values of a node.
 | paper | here |
 |---|---|
 | client, master | party, coordinator |
-| F*, candidate features | `max_features` that split, out of more that are drawn (`trees.cuts`) |
+| F*, candidate features | those of `max_features` that split, and a reserve (`trees.cuts`) |
 | v_min, v_max of a node | its public box: the bins of the table, cut by the path, and by cuts |
 | | drawn above it that had rows on one side only (`trees.cuts.CutFrontier`) |
 | v*, random threshold | a cut drawn by a hash of (seed, tree, node, feature): nothing is sent. |

@@ -17,7 +17,8 @@ from spinney.trees._kernels.rows import CLASS_MASK, CLASS_SHIFT, ROW_MASK, WEIGH
 def draw_columns(keys, phase_keys, exhausted, n_slots, column, phase):
     """Draw the columns of each node, skipping exhausted ones; -1 if none is left.
 
-    This makes the same draw as `level.draw_slots`, and returns the low byte of the same phase.
+    This makes the draw of `level.draw_slots` where it `skips`, and returns the low byte of the same
+    phase.
     """
     n_columns = exhausted.shape[1]
     order = np.empty(n_columns, np.int32)

@@ -17,6 +17,7 @@ from spinney.trees._kernels.rows import CLASS_MASK, CLASS_SHIFT, ROW_MASK, WEIGH
 _ONE = np.uint64(1)
 _HALF = 5  # half of a word that counts two classes: a shift of 1 << 5 bits
 _UNIT = 2.0**-53
+_FEW_CODES = 16  # that rows may have in a column that no cut splits; then it is constant
 SALT = np.uint64(0x5851F42D4C957F2D)  # features and cuts are drawn from the same key
 
 
@@ -62,8 +63,8 @@ def _cut_by_bin(lowest, highest, share, n_shares, word):
 
 @kernel
 def draw_cuts(
-    keys, low, high, n_bins, is_category, has_missing, edges, begins, line, stage, n_features,
-    draws, feature, cut, cells,
+    keys, low, high, n_bins, is_category, has_missing, edges, begins, line, stage, n_compared,
+    n_features, draws, feature, cut, cells, first,
 ):  # fmt: skip
     """Draw the features of each node in random order, and `draws` cuts of each.
 
@@ -74,7 +75,7 @@ def draw_cuts(
     `low` and `high` (n_nodes, n_columns) bound the bins a node's rows can have: its public box. A
     feature with only one bin in the box is skipped; if no other feature is left, one is kept, so
     that a node is always counted. Node i has `n_features[i]` features; unused slots have feature
-    -1 and no cell.
+    -1 and no cell. `first[i]` of them were among the first `n_compared` that were drawn.
     """
     n_columns = n_bins.shape[0]
     order = np.empty(n_columns, np.int32)
@@ -83,6 +84,7 @@ def draw_cuts(
             order[column] = column
         state = keys[node]
         taken = 0
+        first[node] = 0
         n_draws = draws[node]
         by_value = n_draws if stage[node] == 0 else n_draws // 2
         before = np.int64(line[node]) * n_features[node]  # usable features of the lines before
@@ -102,6 +104,7 @@ def draw_cuts(
             if before > 0:
                 before -= 1
                 continue
+            first[node] += i < n_compared
             word = mixed(keys[node] ^ SALT ^ mixed(np.uint64(column)))
             if stage[node] > 0:
                 word = mixed(word ^ np.uint64(stage[node]))
@@ -274,9 +277,26 @@ def sum_targets(
                     out[to + _ONE] += weight * np.int64(targets[base + row])
 
 
+@inlined
+def _is_held(counts, width, cell):
+    """Return whether a cell holds rows."""
+    found = False
+    for k in range(width):
+        found |= counts[cell, k] != 0
+    return found
+
+
 @kernel
-def choose(counts, weight_only, feature, cells, offset, most, chosen):
-    """Choose the candidates to compare: the first `most` features that split.
+def choose(
+    counts, weight_only, feature, cut, subset, cells, offset, low, high, first, chosen
+):  # fmt: skip
+    """Choose the candidates to compare: those that split, among the first `first` features.
+
+    As in scikit-learn, a column that is constant among a node's rows uses up a draw, unless there
+    would be nothing to compare: then the first later one that splits is chosen. Nobody knows
+    whether a column that no cut splits is constant. It counts as constant if its cuts leave the
+    rows at most `_FEW_CODES` codes, or are sets; otherwise they have probably missed, and another
+    feature is taken instead. `low` and `high` bound the codes of a node's rows.
 
     For each feature the first draw that splits is taken: given that it splits, it is uniform
     between the node's smallest and largest bin, though no party has revealed those. Unused places
@@ -285,26 +305,37 @@ def choose(counts, weight_only, feature, cells, offset, most, chosen):
     """
     width = 1 if weight_only else counts.shape[1]
     for node in range(feature.shape[0]):
+        for place in range(chosen.shape[1]):
+            chosen[node, place] = -1
         taken = 0
-        for slot in range(chosen.shape[1]):
-            chosen[node, slot] = -1
-        done = -1  # the feature whose draw is already chosen
-        for slot in range(feature.shape[1]):
-            column = feature[node, slot]
-            if column < 0 or taken == most:
+        n_seen = 0
+        most = first[node]
+        slot = 0
+        while slot < feature.shape[1] and feature[node, slot] >= 0:
+            if taken == chosen.shape[1] or (taken > 0 and n_seen >= most):
                 break
-            if column == done:
-                continue
-            n_held = 0
-            for cell in range(cells[node, slot]):
-                for k in range(width):
-                    if counts[offset[node, slot] + cell, k] != 0:
-                        n_held += 1
-                        break
-            if n_held > 1:
-                chosen[node, taken] = slot
+            column = feature[node, slot]
+            n_seen += 1
+            lowest, highest = np.int64(low[node, column]), np.int64(high[node, column])
+            is_number = subset[node, slot] < 0
+            found = -1
+            while slot < feature.shape[1] and feature[node, slot] == column:
+                at = offset[node, slot]
+                left = _is_held(counts, width, at)
+                right = _is_held(counts, width, at + 1)
+                missing = cells[node, slot] == 3 and _is_held(counts, width, at + 2)
+                if found < 0 and np.int64(left) + np.int64(right) + np.int64(missing) > 1:
+                    found = slot
+                if left:
+                    highest = min(highest, np.int64(cut[node, slot]))
+                else:
+                    lowest = max(lowest, np.int64(cut[node, slot]) + 1)
+                slot += 1
+            if found >= 0:
+                chosen[node, taken] = found
                 taken += 1
-                done = column
+            elif is_number and highest - lowest >= _FEW_CODES:
+                most += 1
         if taken == 0:
             chosen[node, 0] = 0
 

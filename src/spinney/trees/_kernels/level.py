@@ -121,8 +121,8 @@ def narrow_to_cells(
 
 @kernel
 def draw_slots(
-    keys, phase_keys, low, high, n_bins, is_category, has_missing, line, n_slots, most_cells,
-    feature, add, shift, cells,
+    keys, phase_keys, low, high, n_bins, is_category, has_missing, line, skips, n_slots,
+    most_cells, feature, add, shift, cells,
 ):  # fmt: skip
     """Draw the features of each node and divide the bins that its path leaves open into cells.
 
@@ -132,6 +132,9 @@ def draw_slots(
     phase drawn by hash so that cuts can fall anywhere, and at most `most_cells` cells in a node;
     one more is for missing values. A category keeps one cell for each bin. Unused slots have
     feature -1 and no cell. Line k of a node goes on where line k - 1 ended.
+
+    Where `skips`, a skipped feature does not use up a draw; elsewhere it does, as in scikit-learn,
+    unless no other has been drawn.
     """
     n_columns = n_bins.shape[0]
     order = np.empty(n_columns, np.int32)
@@ -142,7 +145,7 @@ def draw_slots(
         taken = 0
         before = np.int64(line[node]) * n_slots  # usable features of the lines before
         for i in range(n_columns):  # Fisher-Yates, until enough usable features are found
-            if taken == n_slots:
+            if taken == n_slots or (taken > 0 and i >= n_slots and not skips[node]):
                 break
             state = mixed(state)
             other = i + np.int64(state % np.uint64(n_columns - i))
