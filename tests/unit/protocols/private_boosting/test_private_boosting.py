@@ -257,6 +257,81 @@ def test_a_range_a_hundred_times_as_wide_as_most_targets_hardly_matters(delta):
     assert max(found) < 0.3 * held.target.std()
 
 
+MANY = replace(COST, columns=tuple(Column(f"c{i}", "number", (0.0, 1.0)) for i in range(6)))
+
+
+def of_two_columns(**changes):
+    """Return settings, and rows of six columns of which two matter."""
+    given = privacy(epsilon="20", delta="1/1000000")
+    asked = settings(task="regression", privacy=given, n_passes=10, **changes)
+    X = np.random.RandomState(0).uniform(0, 1, (2000, 6)).astype(np.float32)
+    return asked, MemoryTable(MANY, MatrixColumns(X), 8.0 * ((X[:, 1] > 0.5) ^ (X[:, 4] > 0.3)))
+
+
+def test_later_trees_take_the_columns_that_have_mattered():
+    asked, held = of_two_columns(assumed_rows=2000, max_depth=4)
+    forest = private_boosting.train(InProcess({"north": party(held)}), asked).model.forest
+    first, cut = forest.tree_start[12], forest.tree_start[60]
+    early, late = (
+        np.bincount(part[part >= 0], minlength=6) / (part >= 0).sum()
+        for part in (forest.feature[:first], forest.feature[first:cut])
+    )
+    assert early[[1, 4]].sum() < 0.5
+    assert late[[1, 4]].sum() > 0.6
+    assert min(late) > 0
+    why = plan_of(MANY, asked, 1).choice.why
+    assert "later trees take the columns that have mattered" in why
+
+
+def test_only_numbers_with_delta_and_pairs_choose_columns():
+    for changes in ({"method": "cyclic"}, {"privacy": privacy()}, {"n_passes": 2}):
+        choice = plan_of(MANY, replace(of_two_columns()[0], **changes), 1).choice
+        assert choice.first_scored == len(choice.batches)
+    assert not plan_of(SCHEMA, settings(**GAUSSIAN), 1).choice.scores_columns
+
+
+def test_columns_that_do_not_fit_the_job_are_refused():
+    asked, held = of_two_columns()
+    north = party(held)
+    so_far = asked_once(north, asked).so_far
+    public = north._boosted.known(asked, so_far.schema_digest, 1)
+    first = public.choice.first_scored
+    batches = public.batches[:first]
+    so_far = replace(
+        so_far,
+        values=tuple(np.zeros((1, batch.n_leaves), np.int64) for batch in batches),
+        curves=(np.zeros(public.plan.n_terms, np.int64),) * (first if public.choice.degree else 0),
+    )
+    fits = np.tile([0, 5], (len(public.batches[first].trees), 1))
+    north._boosted._scored(public, replace(so_far, columns=(fits,)))
+    for columns in ((), (fits, fits), (fits + 1,), (fits - 1,), (0 * fits,), (fits[:, :1],)):
+        with pytest.raises(ProtocolError, match=r"do not fit the job\. Nothing was released"):
+            north.answer(LeafSumsAsk(replace(so_far, columns=columns)))
+
+
+def test_scores_of_other_columns_are_not_taken_for_these():
+    """Scores are a cache: columns that differ lead to others, as a question has them."""
+    asked, held = of_two_columns()
+    north = party(held)
+    so_far = asked_once(north, asked).so_far
+    public = north._boosted.known(asked, so_far.schema_digest, 1)
+    n, random = public.choice.first_scored + 1, np.random.RandomState(0)
+    size, found = len(public.batches[n].trees), []
+    so_far = replace(
+        so_far,
+        values=tuple(random.randint(0, 2**22, (1, batch.n_leaves)) for batch in public.batches[:n]),
+        curves=(np.zeros(public.plan.n_terms, np.int64),) * (n if public.choice.degree else 0),
+    )
+    for pair in ([0, 5], [2, 3]):
+        columns = (np.tile(pair, (size, 1)), np.tile([0, 5], (size, 1)))
+        asked_so = replace(so_far, columns=columns)
+        found.append(north._boosted._scored(public, asked_so).sums(asked_so))
+        anew = party(held)._boosted
+        anew.known(asked, so_far.schema_digest, 1)
+        assert np.array_equal(anew._scored(public, asked_so).sums(asked_so), found[-1])
+    assert not np.array_equal(*found)
+
+
 # --- what is chosen ------------------------------------------------------------------------------
 
 
