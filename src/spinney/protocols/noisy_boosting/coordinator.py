@@ -26,6 +26,7 @@ from spinney.trees.residuals import clip_of
 from spinney.typing import Floats, Integers, Progress
 
 _TOGETHER = 1.2  # how far trees of a round that say the same go together
+_ALL_TOGETHER = 2.0  # and all trees of chosen columns, which may be copies of each other
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,8 @@ def _grown(
         scores = scores.after(trees, steps, curvature)
         columns = public.columns(number, so_far.columns)
         rate = min(rate, _TOGETHER / most_together(columns, plan.n_columns))
+        if number >= public.choice.first_scored:
+            rate = min(rate, _ALL_TOGETHER / len(columns))
     steps = steps.shortened(rate)
     value = np.rint(steps.of_nodes[-1] * 2.0**VALUE_BITS).astype(np.int64)
     return GrownBatch(trees, steps, curvature, value), scores

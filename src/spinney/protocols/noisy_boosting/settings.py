@@ -30,6 +30,7 @@ MOST_PASSES: Final = 20  # that are chosen
 MOST_DEGREE: Final = 3  # of curves
 CURVES_ALONE: Final = 4  # rounds before the first trees
 _EVEN_PASSES: Final = 2  # over all columns, before trees take those that have mattered
+_MOST_SCORED: Final = 20  # trees of a round; wider tables need all columns in each
 _RESIDUAL_ROUNDS: Final = 4  # from one count of residuals to the next
 _ROWS_FOR_TERM: Final = 100  # rows x mu that a term of a curve takes
 _MOST_TREES: Final = 10_000
@@ -252,7 +253,8 @@ def choose(settings: Settings, schema: Schema) -> Choice:
     if degree:
         why += f"; a curve of degree {degree} for each column, fitted together from noisy moments"
     scores = method == "pairs" and n_columns > 1 and not n_classes and not is_pure
-    if scores and passes > _EVEN_PASSES:
+    scores &= passes > _EVEN_PASSES and batch <= _MOST_SCORED
+    if scores:
         why += "; later trees take the columns that have mattered"
     return Choice(chosen, n_trees, n_counted, counted_depth, degree, n_columns, scores, why)
 

@@ -12,6 +12,7 @@ from spinney.privacy.budget import Unit
 from spinney.privacy.ledger import Ledger
 from spinney.protocols import private_boosting
 from spinney.protocols.accounts.budget import budget_of
+from spinney.protocols.accounts.replies import NoisyReply
 from spinney.protocols.noisy_boosting.budget import plan_of
 from spinney.protocols.noisy_boosting.messages import BoostedSoFar, FirstFactsAsk, LeafSumsAsk
 from spinney.protocols.private_boosting.messages import BoostingJoinAsk
@@ -283,10 +284,54 @@ def test_later_trees_take_the_columns_that_have_mattered():
     assert "later trees take the columns that have mattered" in why
 
 
+class Replayed(InProcess):
+    """A channel that adds up what was released before, and never asks a party again."""
+
+    def __init__(self, parties, released):
+        super().__init__(parties)
+        self.released, self.asked = released, []
+
+    def sum(self, ask, **given):
+        self.asked.append(ask)
+        if len(self.asked) <= len(self.released):
+            return NoisyReply(self.released[len(self.asked) - 1])
+        reply = super().sum(ask, **given)
+        self.released.append(reply.counters)
+        return reply
+
+
+def test_columns_follow_from_released_sums_alone():
+    """The same sums lead to the same questions, whatever the rows behind them."""
+    asked, held = of_two_columns(assumed_rows=2000)
+    first = Replayed({"north": party(held)}, [])
+    private_boosting.train(first, asked)
+    assert first.asked[-1].so_far.columns
+    rows = MatrixColumns(np.zeros((50, 6), np.float32))
+    again = Replayed({"north": party(MemoryTable(MANY, rows, np.ones(50)))}, first.released)
+    private_boosting.train(again, asked)
+    for one, other in zip(first.asked[1:], again.asked[1:], strict=True):
+        assert one.so_far.digest() == other.so_far.digest()
+
+
+def test_chosen_columns_that_are_copies_of_each_other_do_not_overshoot():
+    """All columns say the same: whatever is chosen, each round goes less than twice as far."""
+    asked, _ = of_two_columns(assumed_rows=2000, batch_trees=10)
+    X = np.repeat(np.random.RandomState(0).uniform(0, 1, (2000, 1)), 6, axis=1).astype(np.float32)
+    held = MemoryTable(MANY, MatrixColumns(X), 4.0 + 4.0 * np.sin(40.0 * X[:, 0]))
+    asked = replace(asked, privacy=replace(asked.privacy, epsilon="500"), n_passes=40)
+    trained = private_boosting.train(InProcess({"north": party(held)}), asked)
+    away = trained.model.predict(held.columns)[:, 0] - held.target
+    assert np.sqrt(np.mean(away**2)) < 0.5 * held.target.std()
+
+
 def test_only_numbers_with_delta_and_pairs_choose_columns():
     for changes in ({"method": "cyclic"}, {"privacy": privacy()}, {"n_passes": 2}):
         choice = plan_of(MANY, replace(of_two_columns()[0], **changes), 1).choice
         assert choice.first_scored == len(choice.batches)
+    wide = replace(MANY, columns=tuple(Column(f"c{i}", "number", (0.0, 1.0)) for i in range(60)))
+    asked = private_boosting.Settings(task="regression", n_rows=10**6, **GAUSSIAN)
+    assert not plan_of(wide, asked, 5).choice.scores_columns
+    assert plan_of(MANY, asked, 5).choice.scores_columns
     assert not plan_of(SCHEMA, settings(**GAUSSIAN), 1).choice.scores_columns
 
 
