@@ -20,10 +20,10 @@ def scored(residual, deviation, n_batches=20, seed=0):
     for _ in range(n_batches):
         first = random.permutation(N_COLUMNS)
         trees = DrawnTrees.draw(COLUMNS, np.stack([first, np.roll(first, 1)], 1), 4, random)
-        leaves = [tree * 16 + trees.leaves(codes, tree) for tree in range(N_COLUMNS)]
-        gradient = sum(np.bincount(leaf, -residual(codes), 80) for leaf in leaves)
-        rows = sum(np.bincount(leaf, minlength=80) for leaf in leaves)
-        gradient, rows = (held + random.normal(0, deviation, 80) for held in (gradient, rows))
+        leaf = np.stack([tree * 16 + trees.leaves(codes, tree) for tree in range(N_COLUMNS)])
+        pull = np.broadcast_to(-residual(codes), leaf.shape)
+        gradient = np.bincount(leaf.ravel(), pull.ravel(), 80) + random.normal(0, deviation, 80)
+        rows = np.bincount(leaf.ravel(), minlength=80) + random.normal(0, deviation, 80)
         steps = steps_of(gradient[None], rows[None], deviation**2, 4, PRIOR).with_one_root()
         scores = scores.after(trees, steps, rows[None])
     return scores.of_columns
@@ -36,7 +36,7 @@ def test_the_columns_that_residuals_depend_on_have_the_scores():
 
 def test_noise_alone_makes_no_scores():
     """What noise makes of a cut is taken off: far less than a real column is left."""
-    noise = np.stack([scored(lambda codes: np.zeros(2000), 20.0, seed=n) for n in range(10)])
+    noise = np.stack([scored(lambda _: np.zeros(2000), 20.0, seed=n) for n in range(10)])
     real = scored(lambda codes: 0.3 * (codes[1] > 99), 20.0)[1]
     assert np.abs(noise.mean(axis=0)).max() < 0.1 * real
 
