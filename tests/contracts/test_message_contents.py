@@ -51,6 +51,7 @@ ARRAYS = {
     ("BoostedSoFar", "facts"): np.int64,
     ("BoostedSoFar", "values"): np.int64,
     ("BoostedSoFar", "curves"): np.int64,
+    ("BoostedSoFar", "columns"): np.int64,  # that trees divide: drawn by scores from noisy sums
     ("ProposalsReply", "cuts"): np.int64,
     # exact counts, for a coordinator that is trusted with them: method="noisy_max" only
     ("TrustedReply", "counters"): np.int64,

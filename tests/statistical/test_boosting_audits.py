@@ -30,6 +30,7 @@ from spinney.protocols.noisy_boosting.messages import (
     LeafSumsAsk,
     PublicBoosting,
 )
+from spinney.protocols.noisy_boosting.party import _Scores
 from spinney.protocols.private_tree.settings import boosting_of
 from spinney.protocols.settings import PrivacySettings
 from spinney.tables.columns import MatrixColumns
@@ -146,6 +147,21 @@ class WatchedMiddle(WatchedCosts):
     both = (costs(with_canary=False), costs(with_canary=True, at=0.35))
 
 
+def many_columns(held):
+    """The same rows with two more columns, so that later trees choose theirs."""
+    random = np.random.RandomState(1)
+    X = np.c_[held.columns.matrix, random.uniform(0, 1, (held.target.size, 2))].astype(np.float32)
+    X[12:] = 0.999  # the canary's corner
+    columns = tuple(Column(name, "number", (0.0, 1.0)) for name in "abc")
+    return MemoryTable(replace(COSTS, columns=columns), MatrixColumns(X), held.target)
+
+
+class WatchedChoices(Watched):
+    """The same with three columns and four passes, of which two take what has mattered."""
+
+    both = tuple(many_columns(held) for held in WatchedCosts.both)
+
+
 class WatchedTree(Watched):
     """A party whose transcripts of distilled trees are weighed, to the counts of their leaves."""
 
@@ -195,6 +211,31 @@ def test_a_whole_model_keeps_its_promise(delta):
 @pytest.mark.parametrize("delta", [NO_DELTA, MILLIONTH])
 def test_a_whole_model_of_numbers_keeps_its_promise(delta):
     assert not audited(1, delta, 50, WatchedCosts, task="regression").refutes(1.0)
+
+
+CHOOSING: dict[str, Any] = {"task": "regression", "n_passes": 4}
+
+
+def test_a_model_that_chooses_its_columns_keeps_its_promise():
+    assert not audited(1, MILLIONTH, 50, WatchedChoices, **CHOOSING).refutes(1.0)
+
+
+def test_leaves_of_chosen_columns_that_reach_beyond_what_is_charged_are_caught(monkeypatch):
+    """Only trees that take what has mattered add too much: the audit sees those too."""
+    honest = _Scores._leaf_sums
+
+    def added(self, batch, so_far):
+        return honest(self, batch, so_far) * (200 if so_far.columns else 1)
+
+    monkeypatch.setattr(_Scores, "_leaf_sums", added)
+    assert audited(1, MILLIONTH, 50, WatchedChoices, **CHOOSING).refutes(1.0)
+
+
+@pytest.mark.slow  # thousands of whole models: minutes
+def test_a_model_that_chooses_its_columns_keeps_its_promise_over_many_runs():
+    found = audited(3, MILLIONTH, 2000, WatchedChoices, **CHOOSING)
+    assert not found.refutes(3)
+    assert found.epsilon > 0.3  # the audit sees the record
 
 
 @pytest.mark.slow  # thousands of whole models: half a minute each

@@ -161,7 +161,8 @@ class PrivateBoostingRegressor(PredictsNumbers, _PrivateBoosting):
     Parameters are those of `PrivateBoostingClassifier`. How far a residual pulls is bounded by
     the targets' standard deviation, as a noisy histogram of the declared range tells it. With
     `delta`, and where rows and budget carry it, a smooth curve for each column is fitted beside the
-    trees, and that bound falls as residuals do; `choice_` says so.
+    trees, and that bound falls as residuals do; and after two passes over all columns, trees take
+    the columns that have mattered, by the noisy sums so far. `choice_` says both.
     """
 
     _is_classifier = False

@@ -3,6 +3,7 @@
 **Who learns what.** See `spinney.protocols.private_boosting` and `spinney.protocols.private_tree`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ from spinney.transport.channel import Ask
 from spinney.transport.messages import message
 from spinney.trees.binning import Binning
 from spinney.trees.bounded_gradients import BoundedLoss, ClippedSquares
+from spinney.trees.column_scores import ColumnScores
 from spinney.trees.curves import CurveTerms
 from spinney.trees.drawn_trees import DrawnTrees
 from spinney.trees.dtypes import MAX_BINS
@@ -104,14 +106,29 @@ class PublicBoosting:
         )
         return Binning(edges, public.bin_of_category, public.has_missing)
 
-    def trees(self, binning: Binning, number: int) -> DrawnTrees:
-        """Return the trees of a batch, which the seed alone decides, given the bins."""
-        seed = self.plan.settings.seed
+    def columns(self, number: int, told: Sequence[Integers]) -> Integers:
+        """Return the columns of a batch's trees, (n_trees, 1 or 2).
+
+        The seed alone decides, or, of batches that take what has mattered, they are told.
+        """
+        first = self.choice.first_scored
+        if number >= first:
+            return told[number - first]
         n_columns, batch = self.plan.n_columns, self.batches[number]
-        below = seeds.derive_seed(seed, 1)
-        chosen = [self._columns_of(below, tree, n_columns) for tree in batch.trees]
-        generator = seeds.generator(seeds.derive_seed(seed, 2 + number))
-        return DrawnTrees.draw(binning.columns, np.array(chosen), batch.depth, generator)
+        below = seeds.derive_seed(self.plan.settings.seed, 1)
+        return np.array([self._columns_of(below, tree, n_columns) for tree in batch.trees])
+
+    def scored_columns(self, number: int, scores: ColumnScores) -> Integers:
+        """Return the columns of a batch's trees, drawn by scores."""
+        below = 3 + len(self.batches) + number
+        generator = seeds.generator(seeds.derive_seed(self.plan.settings.seed, below))
+        return scores.draw(len(self.batches[number].trees), generator)
+
+    def trees(self, binning: Binning, number: int, told: Sequence[Integers]) -> DrawnTrees:
+        """Return the trees of a batch: the seed decides, given the bins and the columns told."""
+        chosen, depth = self.columns(number, told), self.batches[number].depth
+        generator = seeds.generator(seeds.derive_seed(self.plan.settings.seed, 2 + number))
+        return DrawnTrees.draw(binning.columns, chosen, depth, generator)
 
     def _columns_of(self, seed: int, tree: int, n_columns: int) -> list[int]:
         """Return the columns of a tree: in each pass every column is the first of one tree."""
@@ -133,6 +150,7 @@ class BoostedSoFar:
     facts: NDArray[np.int64]  # opened: they carry noise
     values: tuple[NDArray[np.int64], ...]  # of each batch, (n_outputs, leaves of all its trees)
     curves: tuple[NDArray[np.int64], ...] = ()  # of each batch, coefficients; none: no curves
+    columns: tuple[NDArray[np.int64], ...] = ()  # of batches that take what has mattered, one ahead
     clip: int = 0  # of residuals, in 2**-24 of half the target's range; 0: as facts have it
 
     def require(self, public: PublicBoosting) -> None:
@@ -154,16 +172,27 @@ class BoostedSoFar:
             fits &= curve.shape == (plan.n_terms,)
             fits &= bool(np.all(np.abs(curve) < 1 << 40))
         fits &= 0 <= self.clip < 1 << 40
+        fits &= self._columns_fit(public)
         if not fits:
             raise ProtocolError(
                 "The question's facts and values do not fit the job. Nothing was released."
             )
 
+    def _columns_fit(self, public: PublicBoosting) -> bool:
+        first, n_columns = public.choice.first_scored, public.plan.n_columns
+        asked = public.batches[first : len(self.values) + 1]
+        return len(self.columns) == len(asked) and all(
+            columns.shape == (len(batch.trees), 2)
+            and bool(np.all((columns >= 0) & (columns < n_columns)))
+            and bool(np.all(columns[:, 0] != columns[:, 1]))
+            for columns, batch in zip(self.columns, asked, strict=True)
+        )
+
     def digest(self) -> bytes:
-        """Return a digest of the facts, values, curves and clip."""
+        """Return a digest of the facts, values, curves, columns and clip."""
         state = sha256(self.facts.astype("<i8").tobytes())
         state.update(self.clip.to_bytes(8, "little"))
-        for value in (*self.values, *self.curves):
+        for value in (*self.values, *self.curves, *self.columns):
             state.update(value.astype("<i8").tobytes())
         return state.digest()
 

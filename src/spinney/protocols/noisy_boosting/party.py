@@ -40,31 +40,38 @@ class _Scores:
         base = public.base(facts)
         self.of_rows = np.repeat(base[:, None], self.target.size, axis=1)
         self._public = public
-        self._added: list[tuple[Integers, tuple[Integers, ...]]] = []
+        self._added: list[tuple[Integers, ...]] = []  # what was told of each batch
 
     def is_before(self, so_far: BoostedSoFar) -> bool:
         """Return whether these scores lead to those of a question."""
-        told = zip(self._added, so_far.values, strict=False)
-        curves = [curve for _, held in self._added for curve in held]
         return (
             len(self._added) <= len(so_far.values)
             and np.array_equal(self.facts, so_far.facts)
-            and all(np.array_equal(held, value) for (held, _), value in told)
-            and all(np.array_equal(*pair) for pair in zip(curves, so_far.curves, strict=False))
+            and all(
+                all(np.array_equal(*pair) for pair in zip(held, self._told(so_far, n), strict=True))
+                for n, held in enumerate(self._added)
+            )
         )
+
+    def _told(self, so_far: BoostedSoFar, number: int) -> tuple[Integers, ...]:
+        """Return what a question says of a batch: values, and curves and columns if there are."""
+        scored = max(number - self._public.choice.first_scored, -1)
+        columns = so_far.columns[scored : scored + 1] if scored >= 0 else ()
+        return (so_far.values[number], *so_far.curves[number : number + 1], *columns)
 
     def add(self, so_far: BoostedSoFar) -> None:
         """Add the values of the batches that are not added yet."""
         for number in range(len(self._added), len(so_far.values)):
-            value, batch = so_far.values[number], self._public.batches[number]
+            batch = self._public.batches[number]
             if batch.trees:
-                self._add_trees(number, value)
+                self._add_trees(number, so_far)
             if batch.bends:
                 self._add_curves(so_far.curves[number])
-            self._added.append((value, so_far.curves[number : number + 1]))
+            self._added.append(self._told(so_far, number))
 
-    def _add_trees(self, number: int, value: Integers) -> None:
-        trees = self._public.trees(self.binning, number)
+    def _add_trees(self, number: int, so_far: BoostedSoFar) -> None:
+        trees = self._public.trees(self.binning, number, so_far.columns)
+        value = so_far.values[number]
         n_leaves = 1 << trees.depth
         for tree in range(trees.n_trees):
             leaf = trees.leaves(self.codes, tree)
@@ -101,7 +108,7 @@ class _Scores:
 
     def _leaf_sums(self, batch: Batch, so_far: BoostedSoFar) -> Integers:
         """Return the sums of a batch's leaves, tree by tree."""
-        trees = self._public.trees(self.binning, len(self._added))
+        trees = self._public.trees(self.binning, len(self._added), so_far.columns)
         added = self._public.loss_of(batch, so_far).added(self.of_rows, self.target)
         found = [
             leaf_sums(added, trees.leaves(self.codes, tree), 1 << trees.depth)

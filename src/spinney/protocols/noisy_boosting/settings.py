@@ -29,6 +29,8 @@ MOST_DEPTH: Final = 8
 MOST_PASSES: Final = 20  # that are chosen
 MOST_DEGREE: Final = 3  # of curves
 CURVES_ALONE: Final = 4  # rounds before the first trees
+_EVEN_PASSES: Final = 2  # over all columns, before trees take those that have mattered
+_MOST_SCORED: Final = 20  # trees of a round; wider tables need all columns in each
 _RESIDUAL_ROUNDS: Final = 4  # from one count of residuals to the next
 _ROWS_FOR_TERM: Final = 100  # rows x mu that a term of a curve takes
 _MOST_TREES: Final = 10_000
@@ -163,6 +165,8 @@ class Choice:
     n_counted: int  # the first trees, whose leaves hold class counts
     counted_depth: int
     degree: int  # of the curves that are fitted beside trees; 0: there are none
+    n_columns: int
+    scores_columns: bool  # later trees take the columns that have mattered
     why: str
 
     @property
@@ -174,6 +178,15 @@ class Choice:
     def rate(self) -> float:
         """How far each tree goes."""
         return cast("float", self.settings.learning_rate)
+
+    @cached_property
+    def first_scored(self) -> int:
+        """The first round whose trees take columns that have mattered; after all: there is none."""
+        if not self.scores_columns:
+            return len(self.batches)
+        n_even = _EVEN_PASSES * self.n_columns
+        starts = [batch.trees.start if batch.trees else -1 for batch in self.batches]
+        return next((n for n, start in enumerate(starts) if start >= n_even), len(starts))
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
@@ -239,7 +252,11 @@ def choose(settings: Settings, schema: Schema) -> Choice:
     why = _why(settings, chosen, n_columns, counted_depth if counts else 0, strength)
     if degree:
         why += f"; a curve of degree {degree} for each column, fitted together from noisy moments"
-    return Choice(chosen, n_trees, n_counted, counted_depth, degree, why)
+    scores = method == "pairs" and n_columns > 1 and not n_classes and not is_pure
+    scores &= passes > _EVEN_PASSES and batch <= _MOST_SCORED
+    if scores:
+        why += "; later trees take the columns that have mattered"
+    return Choice(chosen, n_trees, n_counted, counted_depth, degree, n_columns, scores, why)
 
 
 def _strength(settings: Settings, n_columns: int, n_classes: int) -> float:

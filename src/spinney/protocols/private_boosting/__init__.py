@@ -6,6 +6,8 @@ With pure epsilon the first tree of each column counts classes instead: before t
 gradients follow from them, and a record moves counts less than it moves gradients. Of numbers, and
 with a delta, a smooth curve for each column is fitted beside the trees, all curves together
 (`trees.curves`, `trees.curve_fit`), and residuals are clipped to less and less, as they fall.
+After two passes over all columns their trees take the columns whose cuts have explained most, by
+the sums that were released (`trees.column_scores`).
 After Nori et al. 2021 (*Accuracy, interpretability, and differential privacy via explainable
 boosting*) and Maddock et al. 2022 (*Federated boosted decision trees with differential privacy*);
 neither paper's accounting is used.
@@ -14,6 +16,7 @@ neither paper's accounting is used.
 |---|---|
 | a shape function of a column (EBM) | the sum of the trees of that column: `method="cyclic"` |
 | pairs, interactions | trees of two columns: `method="pairs"` |
+| FAST, a choice of pairs | columns drawn by `ColumnScores`, from noisy sums alone |
 | private quantile bins | `edges="private"`: noisy histograms, a tenth of the budget |
 | sigma, mu | `accounts.budget.noise_of`: Laplace for epsilon, Gaussian for epsilon and delta |
 | noisy sufficient statistics of a regression | moments and pulls of the terms of curves |

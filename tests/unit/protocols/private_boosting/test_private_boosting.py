@@ -16,6 +16,7 @@ from spinney.privacy.ledger import Ledger
 from spinney.privacy.mechanisms import SmoothGaussian
 from spinney.protocols import private_boosting
 from spinney.protocols.accounts.budget import budget_of
+from spinney.protocols.accounts.replies import NoisyReply
 from spinney.protocols.noisy_boosting.budget import plan_of
 from spinney.protocols.noisy_boosting.messages import BoostedSoFar, FirstFactsAsk, LeafSumsAsk
 from spinney.protocols.private_boosting.messages import BoostingJoinAsk
@@ -304,6 +305,125 @@ def test_a_range_a_hundred_times_as_wide_as_most_targets_hardly_matters(delta):
         away = trained.model.predict(held.columns)[:, 0] - held.target
         found.append(np.sqrt(np.mean(away**2)))
     assert max(found) < 0.3 * held.target.std()
+
+
+MANY = replace(COST, columns=tuple(Column(f"c{i}", "number", (0.0, 1.0)) for i in range(6)))
+
+
+def of_two_columns(**changes):
+    """Return settings, and rows of six columns of which two matter."""
+    given = privacy(epsilon="20", delta="1/1000000")
+    asked = settings(task="regression", privacy=given, n_passes=10, **changes)
+    X = np.random.RandomState(0).uniform(0, 1, (2000, 6)).astype(np.float32)
+    return asked, MemoryTable(MANY, MatrixColumns(X), 8.0 * ((X[:, 1] > 0.5) ^ (X[:, 4] > 0.3)))
+
+
+def test_later_trees_take_the_columns_that_have_mattered():
+    asked, held = of_two_columns(assumed_rows=2000, max_depth=4)
+    forest = private_boosting.train(InProcess({"north": party(held)}), asked).model.forest
+    first, cut = forest.tree_start[12], forest.tree_start[60]
+    early, late = (
+        np.bincount(part[part >= 0], minlength=6) / (part >= 0).sum()
+        for part in (forest.feature[:first], forest.feature[first:cut])
+    )
+    assert early[[1, 4]].sum() < 0.5
+    assert late[[1, 4]].sum() > 0.6
+    assert min(late) > 0
+    why = plan_of(MANY, asked, 1).choice.why
+    assert "later trees take the columns that have mattered" in why
+
+
+class Replayed(InProcess):
+    """A channel that adds up what was released before, and never asks a party again."""
+
+    def __init__(self, parties, released):
+        super().__init__(parties)
+        self.released, self.asked = released, []
+
+    def sum(self, ask, **given):
+        self.asked.append(ask)
+        if len(self.asked) <= len(self.released):
+            return NoisyReply(self.released[len(self.asked) - 1])
+        reply = super().sum(ask, **given)
+        self.released.append(reply.counters)
+        return reply
+
+
+def test_columns_follow_from_released_sums_alone():
+    """The same sums lead to the same questions, whatever the rows behind them."""
+    asked, held = of_two_columns(assumed_rows=2000)
+    first = Replayed({"north": party(held)}, [])
+    private_boosting.train(first, asked)
+    assert first.asked[-1].so_far.columns
+    rows = MatrixColumns(np.zeros((50, 6), np.float32))
+    again = Replayed({"north": party(MemoryTable(MANY, rows, np.ones(50)))}, first.released)
+    private_boosting.train(again, asked)
+    for one, other in zip(first.asked[1:], again.asked[1:], strict=True):
+        assert one.so_far.digest() == other.so_far.digest()
+
+
+def test_chosen_columns_that_are_copies_of_each_other_do_not_overshoot():
+    """All columns say the same: whatever is chosen, each round goes less than twice as far."""
+    asked, _ = of_two_columns(assumed_rows=2000, batch_trees=10)
+    X = np.repeat(np.random.RandomState(0).uniform(0, 1, (2000, 1)), 6, axis=1).astype(np.float32)
+    held = MemoryTable(MANY, MatrixColumns(X), 4.0 + 4.0 * np.sin(40.0 * X[:, 0]))
+    asked = replace(asked, privacy=replace(asked.privacy, epsilon="500"), n_passes=40)
+    trained = private_boosting.train(InProcess({"north": party(held)}), asked)
+    away = trained.model.predict(held.columns)[:, 0] - held.target
+    assert np.sqrt(np.mean(away**2)) < 0.5 * held.target.std()
+
+
+def test_only_numbers_with_delta_and_pairs_choose_columns():
+    for changes in ({"method": "cyclic"}, {"privacy": privacy()}, {"n_passes": 2}):
+        choice = plan_of(MANY, replace(of_two_columns()[0], **changes), 1).choice
+        assert choice.first_scored == len(choice.batches)
+    wide = replace(MANY, columns=tuple(Column(f"c{i}", "number", (0.0, 1.0)) for i in range(60)))
+    asked = private_boosting.Settings(task="regression", n_rows=10**6, **GAUSSIAN)
+    assert not plan_of(wide, asked, 5).choice.scores_columns
+    assert plan_of(MANY, asked, 5).choice.scores_columns
+    assert not plan_of(SCHEMA, settings(**GAUSSIAN), 1).choice.scores_columns
+
+
+def test_columns_that_do_not_fit_the_job_are_refused():
+    asked, held = of_two_columns()
+    north = party(held)
+    so_far = asked_once(north, asked).so_far
+    public = north._boosted.known(asked, so_far.schema_digest, 1)
+    first = public.choice.first_scored
+    batches = public.batches[:first]
+    so_far = replace(
+        so_far,
+        values=tuple(np.zeros((1, batch.n_leaves), np.int64) for batch in batches),
+        curves=(np.zeros(public.plan.n_terms, np.int64),) * (first if public.choice.degree else 0),
+    )
+    fits = np.tile([0, 5], (len(public.batches[first].trees), 1))
+    north._boosted._scored(public, replace(so_far, columns=(fits,)))
+    for columns in ((), (fits, fits), (fits + 1,), (fits - 1,), (0 * fits,), (fits[:, :1],)):
+        with pytest.raises(ProtocolError, match=r"do not fit the job\. Nothing was released"):
+            north.answer(LeafSumsAsk(replace(so_far, columns=columns)))
+
+
+def test_scores_of_other_columns_are_not_taken_for_these():
+    """Scores are a cache: columns that differ lead to others, as a question has them."""
+    asked, held = of_two_columns()
+    north = party(held)
+    so_far = asked_once(north, asked).so_far
+    public = north._boosted.known(asked, so_far.schema_digest, 1)
+    n, random = public.choice.first_scored + 1, np.random.RandomState(0)
+    size, found = len(public.batches[n].trees), []
+    so_far = replace(
+        so_far,
+        values=tuple(random.randint(0, 2**22, (1, batch.n_leaves)) for batch in public.batches[:n]),
+        curves=(np.zeros(public.plan.n_terms, np.int64),) * (n if public.choice.degree else 0),
+    )
+    for pair in ([0, 5], [2, 3]):
+        columns = (np.tile(pair, (size, 1)), np.tile([0, 5], (size, 1)))
+        asked_so = replace(so_far, columns=columns)
+        found.append(north._boosted._scored(public, asked_so).sums(asked_so))
+        anew = party(held)._boosted
+        anew.known(asked, so_far.schema_digest, 1)
+        assert np.array_equal(anew._scored(public, asked_so).sums(asked_so), found[-1])
+    assert not np.array_equal(*found)
 
 
 # --- what is chosen ------------------------------------------------------------------------------
