@@ -59,7 +59,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, given: Mapping[str, Any]) -> None:
         """Store a constructor's parameters, its `locals()`, unchanged, as scikit-learn requires."""
-        for name in _parameters_of(type(self)):
+        kind: Any = type(self)
+        for name in _parameters_of(kind):
             setattr(self, name, given[name])
 
     def _adopt(self, model: ForestModel) -> None:
@@ -298,7 +299,7 @@ class PredictsClasses(ClassifierMixin):  # type: ignore[misc]
 
 
 @cache
-def _parameters_of(kind: type[ForestEstimator]) -> tuple[str, ...]:
+def _parameters_of(kind: Any) -> tuple[str, ...]:
     """Return the names of an estimator's parameters: scikit-learn reads them anew each time."""
     return tuple(kind._get_param_names())  # noqa: SLF001
 
