@@ -81,8 +81,13 @@ class Trial:
         ]
         curves = [self.whole(size, plan.n_terms) for size in far if self.public.choice.degree]
         clip = int(random.choice([0, 1, 2**10, 2**24, 2**39]))
-        digest = self.schema.digest()
-        return BoostedSoFar(self.asked, digest, 1, facts, tuple(values), tuple(curves), clip)
+        scored = self.public.batches[self.public.choice.first_scored : number + 1]
+        pairs = [
+            np.array([random.permutation(plan.n_columns)[:2] for _ in batch.trees])
+            for batch in scored
+        ]
+        told = (tuple(values), tuple(curves), tuple(pairs), clip)
+        return BoostedSoFar(self.asked, self.schema.digest(), 1, facts, *told)
 
 
 @pytest.mark.parametrize("delta", [False, True], ids=["pure", "delta"])
