@@ -319,4 +319,5 @@ def sums_of_parts(
         return [Counts(part, run_ends) for part in sums]
     if spreads is None:
         return [Counts(part, run_ends, packed_bits(part, run_ends)) for part in sums]
-    return [Counts(part, run_ends, spreads.bits(number)) for number, part in enumerate(sums)]
+    sizes = zip(sums, spreads.bits(), strict=True)
+    return [Counts(part, run_ends, bits) for part, bits in sizes]

@@ -144,7 +144,7 @@ def packed_bits(counters: Counters, run_ends: Integers) -> tuple[int, ...]:
     n_pieces = 1 + len(counters) // _CELLS_OF_TASK
     cuts = [run_ends.size * piece // n_pieces for piece in range(n_pieces + 1)]
     run_ranges(task, list(pairwise(cuts)), thread_count(None))
-    return measured.bits(0)
+    return measured.bits()[0]
 
 
 class Spreads:
@@ -167,12 +167,12 @@ class Spreads:
         )
         self._found.append(found)
 
-    def bits(self, part: int) -> tuple[int, ...]:
-        """Return the bits of each stream of a part, once all of it is measured."""
-        rows, g, h = sum(found[part] for found in self._found).tolist()
+    def bits(self) -> list[tuple[int, ...]]:
+        """Return the bits of each stream of every part, once all of them are measured."""
         whole = np.array([self._run_ends.size], np.int64)
-        g_mean, h_mean = (int(packing.packed_bits(one, whole)) for one in self._means[part])
-        return rows, g_mean, g, h_mean, h
+        means = [[int(packing.packed_bits(one, whole)) for one in two] for two in self._means]
+        found = np.sum(self._found, axis=0).tolist()
+        return [(n, g0, g, h0, h) for (n, g, h), (g0, h0) in zip(found, means, strict=True)]
 
 
 def _means(weights: Integers, sums: Integers, ends: Integers) -> Integers:
