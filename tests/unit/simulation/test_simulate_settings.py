@@ -61,6 +61,7 @@ def test_a_number_can_be_predicted(place):
     assert outcome["helped"]["rmse"] == [sum(better), 3]
 
 
+IN_ONE_PROCESS = {"message_limit"}  # an estimator's may be larger: its messages do not travel
 NOT_IN_A_JOB = {
     "verbose", "schema", "categorical_features", "unknown_categories", "max_samples", "warm_start",
     "baselines",
@@ -79,7 +80,7 @@ def test_settings_have_the_names_and_defaults_of_the_estimators(task, face):
     facts = JobFacts(name="simulation", task=task)
     settings = settings_of(ForestJobSettings(), facts)
     for name in ForestJobSettings.__struct_fields__:
-        if name in parameters and hasattr(settings, name):
+        if name in parameters and hasattr(settings, name) and name not in IN_ONE_PROCESS:
             assert getattr(settings, name) == parameters[name], name
     known = {*ForestJobSettings.__struct_fields__, *NOT_IN_A_JOB}
     assert set(parameters) <= known
