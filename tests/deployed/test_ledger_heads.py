@@ -449,6 +449,7 @@ def test_a_ledger_of_an_earlier_version_goes_on_with_all_its_charges(tmp_path):
         assert status.state == "failed"
         assert "asked epsilon=2 for a record replaced by another" in status.message
         assert "more than is left for the life of the data set" in status.message
+        rest(made)
         with closing(Ledger.open(ledger_of(made))) as ledger:
             assert ledger.verify(anchor=before).seq > before.seq
             assert ledger.left_for_life("table", Unit.RECORD_REPLACE) == 1
